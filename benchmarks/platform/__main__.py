@@ -36,25 +36,25 @@ def show_throughput(rows: Sequence[throughput.Row]) -> None:
         )
 
 
-def show_hops(found: Sequence[hops.Hops]) -> None:
+def show_hops(results: Sequence[hops.Hops]) -> None:
     print(
         "\n| work, ms (p50 / p99) | count | /s | create → answered | create → visible | → Admitted | → ended |"
     )
     print("|---|---|---|---|---|---|---|")
-    for each in found:
+    for hop in results:
         print(
-            f"| {each.what} | {each.count} | {each.per_second:.1f} | {each.answered} | {each.visible} "
-            f"| {each.admitted or ''} | {each.ended or ''} |"
+            f"| {hop.what} | {hop.count} | {hop.per_second:.1f} | {hop.answered} | {hop.visible} "
+            f"| {hop.admitted or ''} | {hop.ended or ''} |"
         )
 
 
-def show_residence(found: Mapping[str, Mapping[str, Residence]]) -> None:
+def show_residence(results: Mapping[str, Mapping[str, Residence]]) -> None:
     print("\n| process | idle | CPU | busy, at most | CPU | afterwards | CPU |")
     print("|---|---|---|---|---|---|---|")
-    for name in found["idle"]:
-        cells = [each[name] for each in found.values()]
+    for name in results["idle"]:
+        cells = [parts[name] for parts in results.values()]
         print(
-            f"| {name} | {' | '.join(f'{each.memory:.0f} MB | {each.processor:.1f} %' for each in cells)} |"
+            f"| {name} | {' | '.join(f'{cell.memory:.0f} MB | {cell.processor:.1f} %' for cell in cells)} |"
         )
 
 
@@ -72,14 +72,14 @@ def measure_hops(folder: Path, arguments: argparse.Namespace) -> dict[str, objec
         time.sleep(5)
         residences = {"idle": idle(state)}
         with busy(state) as working:
-            found = asyncio.run(hops.measure(state, ready, folder, arguments.count))
+            measured = asyncio.run(hops.measure(state, ready, folder, arguments.count))
         residences |= {"busy": working.residences(), "afterwards": idle(state)}
     finally:
         stop(state.path)
-    show_hops(found)
+    show_hops(measured)
     show_residence(residences)
-    plain = {when: {name: asdict(each) for name, each in parts.items()} for when, parts in residences.items()}
-    return {"hops": [asdict(each) for each in found], "processes": plain}
+    plain = {when: {name: asdict(part) for name, part in parts.items()} for when, parts in residences.items()}
+    return {"hops": [asdict(hop) for hop in measured], "processes": plain}
 
 
 PARTS = {"throughput": measure_throughput, "hops": measure_hops}

@@ -58,10 +58,10 @@ def summed(what: str, lives: Sequence[Life], seconds: float, *, runs: bool) -> H
         what,
         len(lives),
         len(lives) / seconds,
-        span([each.answered - each.begun for each in lives]),
-        span([(each.visible or 0) - each.begun for each in lives]),
-        span([(each.admitted or 0) - (each.visible or 0) for each in lives]) if runs else None,
-        span([(each.ended or 0) - (each.admitted or 0) for each in lives]) if runs else None,
+        span([live.answered - live.begun for live in lives]),
+        span([(live.visible or 0) - live.begun for live in lives]),
+        span([(live.admitted or 0) - (live.visible or 0) for live in lives]) if runs else None,
+        span([(live.ended or 0) - (live.admitted or 0) for live in lives]) if runs else None,
     )
 
 
@@ -134,11 +134,11 @@ async def measure(state: StateDir, ready: Ready, folder: Path, count: int) -> li
                 account=ACCOUNT, dataset=ground.dataset, inferenceSessionReference=ground.session
             )
 
-        found = []
+        results = []
         for at_once in (1, 50):
-            found.append(await case("audit procedures", procedure, 4 * count, at_once, watch, runs=False))
+            results.append(await case("audit procedures", procedure, 4 * count, at_once, watch, runs=False))
         for at_once in (1, 4 * count):
-            found.append(await case("mock models", model, 4 * count, at_once, watch, runs=True))
+            results.append(await case("mock models", model, 4 * count, at_once, watch, runs=True))
         for at_once in (1, count):
-            found.append(await case("evaluations", evaluation, count, at_once, watch, runs=True))
-        return found
+            results.append(await case("evaluations", evaluation, count, at_once, watch, runs=True))
+        return results

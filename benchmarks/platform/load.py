@@ -97,8 +97,8 @@ class Connection(asyncio.Protocol):
         end = self._head.find(_HEAD)
         if end < 0:
             return False
-        found = _LENGTH.search(self._head, 0, end + 2)
-        self._missing = end + len(_HEAD) + (int(found[1]) if found else 0) - len(self._head)
+        match = _LENGTH.search(self._head, 0, end + 2)
+        self._missing = end + len(_HEAD) + (int(match[1]) if match else 0) - len(self._head)
         self._tally.statuses[self._head[9:12].decode()] += 1
         self._head = b""
         return True
@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
 
 async def run(load: Load) -> Measured:
     loop = asyncio.get_running_loop()
-    tally = Tally(cycle([each.encode() for each in load.requests]))
+    tally = Tally(cycle([request.encode() for request in load.requests]))
     opened = [
         await loop.create_connection(lambda: Connection(tally), "127.0.0.1", load.port)
         for _ in range(load.connections)
@@ -140,5 +140,5 @@ async def run(load: Load) -> Measured:
 if __name__ == "__main__":
     import uvloop
 
-    asked = Load(**json.loads(Path(sys.argv[1]).read_text()))
-    print(json.dumps(asdict(uvloop.run(run(asked)))))
+    load = Load(**json.loads(Path(sys.argv[1]).read_text()))
+    print(json.dumps(asdict(uvloop.run(run(load)))))

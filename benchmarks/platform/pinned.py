@@ -32,14 +32,14 @@ def on_core(number: int) -> list[str]:
 
 def measured(load: Load, folder: Path) -> Measured:
     """One run of the load. Says so when not all was answered by 200."""
-    asked = folder / "load.json"
-    asked.write_text(json.dumps(asdict(load)))
-    command = [*on_core(1), sys.executable, "-m", "benchmarks.platform.load", str(asked)]
+    request = folder / "load.json"
+    request.write_text(json.dumps(asdict(load)))
+    command = [*on_core(1), sys.executable, "-m", "benchmarks.platform.load", str(request)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    found = Measured(**json.loads(done.stdout))
-    if set(found.statuses) != {"200"}:
-        print(f"{load.requests[0].split(' HTTP')[0]}: answered {found.statuses}", file=sys.stderr)
-    return found
+    measured = Measured(**json.loads(done.stdout))
+    if set(measured.statuses) != {"200"}:
+        print(f"{load.requests[0].split(' HTTP')[0]}: answered {measured.statuses}", file=sys.stderr)
+    return measured
 
 
 @contextlib.contextmanager
@@ -64,7 +64,7 @@ def service(
     """One part of the platform alone, on one core."""
     command = [*on_core(core), sys.executable, "-m", "steelyard.cli.service", name]
     command += ["--state-dir", str(state.path)]
-    command += [word for each in without for word in ("--without", each)]
+    command += [word for name in without for word in ("--without", name)]
     state.logs.mkdir(parents=True, exist_ok=True)
     with (
         state.log(f"bench-{name}").open("ab") as log,
@@ -82,11 +82,11 @@ def api_server(state: StateDir) -> Iterator[tuple[Server, str]]:
     state.platform.unlink(missing_ok=True)
     with service("api", state, core=0) as process:
         until = time.monotonic() + START_SECONDS
-        while (found := read_platform(state))[0] is None:
+        while (state_read := read_platform(state))[0] is None:
             if process.poll() is not None or time.monotonic() > until:
                 raise SystemExit(f"the API does not start:\n{state.log('bench-api').read_text()[-2000:]}")
             time.sleep(0.02)
-        address, token = found
+        address, token = state_read
         assert address is not None
         assert token is not None
         yield Server(int(address.removesuffix("/v0").rpartition(":")[2]), process.pid), token

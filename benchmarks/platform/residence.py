@@ -49,21 +49,21 @@ def idle(state: StateDir) -> dict[str, Residence]:
 @contextlib.contextmanager
 def busy(state: StateDir) -> Iterator[Busy]:
     """Looks until the block ends; what it found is whole then."""
-    found, ended, parts = Busy(), Event(), processes(state)
+    busy, ended, parts = Busy(), Event(), processes(state)
     before, began = {name: processor([pid]) for name, pid in parts.items()}, time.monotonic()
 
     def look() -> None:
         while not ended.wait(0.5):
             for name, pid in parts.items():
-                found.most[name] = max(found.most.get(name, 0.0), memory([pid]))
+                busy.most[name] = max(busy.most.get(name, 0.0), memory([pid]))
 
     watcher = Thread(target=look, daemon=True)
     watcher.start()
     try:
-        yield found
+        yield busy
     finally:
         ended.set()
         watcher.join()
         seconds = time.monotonic() - began
         for name, pid in parts.items():
-            found.share[name] = (processor([pid]) - before[name]) / seconds * 100
+            busy.share[name] = (processor([pid]) - before[name]) / seconds * 100

@@ -117,13 +117,13 @@ async def fill(state: StateDir, count: int) -> str:
         await ledger.close()
 
 
-def answer_to(port: int, asked: str) -> bytes:
+def answer_to(port: int, request: str) -> bytes:
     """The body of the API's answer, for the bare handler to repeat."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.sendall(asked.replace("keep-alive", "close").encode())
+        connection.sendall(request.replace("keep-alive", "close").encode())
         head, _, body = b"".join(iter(lambda: connection.recv(1 << 20), b"")).partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 200"):
-        raise SystemExit(f"{asked.splitlines()[0]}: {head.splitlines()[0].decode()}: {body[:300].decode()}")
+        raise SystemExit(f"{request.splitlines()[0]}: {head.splitlines()[0].decode()}: {body[:300].decode()}")
     return body
 
 
@@ -142,7 +142,7 @@ def measure(folder: Path, count: int, seconds: float) -> list[Row]:
     member = asyncio.run(fill(state, count))
     size = f"{count:,} entities"
     with api_server(state) as (server, token):
-        found = [
+        measured = [
             compared(f"{case.what} ({size})", case, server, folder, seconds)
             for case in reads(count, token, member)
         ]
@@ -151,5 +151,5 @@ def measure(folder: Path, count: int, seconds: float) -> list[Row]:
             running = service("platform", state, core=1, without=BESIDE) if beside else nullcontext()
             with running:
                 case = creates(token, what)
-                found.append(compared(f"{what} ({size})", case, server, folder, seconds))
-    return found
+                measured.append(compared(f"{what} ({size})", case, server, folder, seconds))
+    return measured

@@ -163,13 +163,13 @@ def main() -> None:
     counts = [10_000, 1_000_000] if "--million" in sys.argv[1:] else [10_000]
     with tempfile.TemporaryDirectory(prefix="steelyard-bench-") as folder:
         bare = bare_lookup(Path(folder), 10_000)
-        found = {count: asyncio.run(measure(Path(folder), count)) for count in counts}
+        results = {count: asyncio.run(measure(Path(folder), count)) for count in counts}
     print(f"| what | {' | '.join(f'{count:,} entities' for count in counts)} |")
     print("|---|" + "---|" * len(counts))
-    for name in found[counts[0]]:
-        print(f"| {name} | {' | '.join(f'{found[count][name]:,.0f}' for count in counts)} |")
+    for name in results[counts[0]]:
+        print(f"| {name} | {' | '.join(f'{results[count][name]:,.0f}' for count in counts)} |")
     print(f"\nbare sqlite3 lookup, µs: {bare:.1f}")
-    rounded = {count: {name: round(value, 1) for name, value in found[count].items()} for count in counts}
+    rounded = {count: {name: round(value, 1) for name, value in results[count].items()} for count in counts}
     print(json.dumps({"bare lookup, µs": round(bare, 1), **rounded}))
 
 

@@ -18,7 +18,7 @@ SleptSince = Callable[[datetime], float]
 
 
 def pause_lasts(moment: datetime, seconds: float, now: datetime) -> bool:
-    """Whether a pause of so many seconds, which began at a moment, still lasts.
+    """Return whether a pause of so many seconds, which began at a moment, still lasts.
 
     A moment further ahead than the pause is long was noted before the clock was set back: without this, everybody
     would wait until the clock shows that time again.

@@ -92,8 +92,8 @@ class UrlDiscovery:
         self._known: dict[str, frozenset[str]] = {}
 
     async def addresses(self) -> frozenset[str]:
-        found = await asyncio.gather(*(self._addresses(url) for url in self._urls))
-        return frozenset().union(*found)
+        results = await asyncio.gather(*(self._addresses(url) for url in self._urls))
+        return frozenset().union(*results)
 
     async def _addresses(self, url: str) -> frozenset[str]:
         host = URL(url).host or ""
@@ -105,7 +105,7 @@ class UrlDiscovery:
             return self._known.get(url, frozenset())
         # A name with addresses of both families means the same servers twice.
         self._known[url] = frozenset(
-            pinned(url, each) for each in ([h for h in hosts if ":" not in h] or hosts)
+            pinned(url, host) for host in ([h for h in hosts if ":" not in h] or hosts)
         )
         return self._known[url]
 
@@ -115,8 +115,8 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
 
 async def _resolve(host: str) -> Sequence[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return [str(entry[4][0]) for entry in found]
+    infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in infos]
 
 
 def pinned(url: str, host: str) -> str:
@@ -159,12 +159,12 @@ class DnsDiscovery:
 
     async def addresses(self) -> frozenset[str]:
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(
+            infos = await asyncio.get_running_loop().getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM
             )
         except socket.gaierror:
             return frozenset()
-        return frozenset(_url(str(entry[4][0]), self.port) for entry in found)
+        return frozenset(_url(str(entry[4][0]), self.port) for entry in infos)
 
 
 class Identity:
@@ -198,9 +198,9 @@ class Identity:
         async with self._session.get(url, timeout=_IDENTITY_TIMEOUT) as response:
             response.raise_for_status()
             answer = await response.json()
-        found = answer.get("session") if isinstance(answer, dict) else None
-        if found != self._expected:
-            raise ForeignSession(f"{address} belongs to the session {found!r}, not to {self._expected!r}")
+        session = answer.get("session") if isinstance(answer, dict) else None
+        if session != self._expected:
+            raise ForeignSession(f"{address} belongs to the session {session!r}, not to {self._expected!r}")
 
 
 class _Pinned(AbstractResolver):
@@ -212,13 +212,13 @@ class _Pinned(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = socket.AF_INET6 if ":" in self._address else socket.AF_INET
+        address_family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
         return [
             ResolveResult(
                 hostname=host,
                 host=self._address,
                 port=port,
-                family=found,
+                family=address_family,
                 proto=0,
                 flags=socket.AI_NUMERICHOST,
             )

@@ -19,12 +19,12 @@ _SQLITE_SHARED_MEMORY = 4874
 
 
 def no_room(error: BaseException) -> bool:
-    """Whether this error, one that it was raised from, or one of its group, means that a disk is full."""
+    """Return whether this error, one that it was raised from, or one of its group, means that a disk is full."""
     return any(_is_full(cause) for cause in _with_causes(error))
 
 
 def has_room(folder: Path, needed: int = NEEDED) -> bool:
-    """Whether the disk of a folder takes that many bytes more; one that cannot be asked is taken to."""
+    """Return whether the disk of a folder takes that many bytes more; one that cannot be asked is taken to."""
     try:
         disk = os.statvfs(folder)
     except OSError:
@@ -54,7 +54,7 @@ async def once_room(
 
 
 def is_cancelled() -> bool:
-    """Whether the current task was asked to end."""
+    """Return whether the current task was asked to end."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -22,7 +22,7 @@ class ContentError(EngineError):
 
 
 def is_engine_failure(error: BaseException) -> bool:
-    """Whether an engine has failed. Anything else that a step raises is the fault of the record it worked on.
+    """Return whether an engine has failed. Anything else that a step raises is the fault of the record it worked on.
 
     An OSError that no border has translated comes from the machine: a disk, a socket, a descriptor.
     """

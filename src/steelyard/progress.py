@@ -86,7 +86,7 @@ class _Reporter:
 
 def _plain(values: Dict[str, Any]) -> Dict[str, Any]:  # noqa: UP006
     """As JSON can say them; what is not given is left out."""
-    return {name: _value(each) for name, each in values.items() if each is not None}
+    return {name: _value(value) for name, value in values.items() if value is not None}
 
 
 def _value(value: Any) -> Any:
@@ -95,9 +95,9 @@ def _value(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value[:1000] if isinstance(value, str) else value
     if isinstance(value, dict):
-        return {str(name): _value(each) for name, each in value.items()}
+        return {str(name): _value(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_value(each) for each in value]
+        return [_value(item) for item in value]
     try:
         return _value(value.item())  # an array or tensor of one element
     except Exception:  # noqa: BLE001 - whatever it is, it has a text

@@ -68,7 +68,7 @@ async def test_urls_are_used_as_they_are_except_names_of_http() -> None:
     async def resolve(host: str) -> Sequence[str]:
         return answers[host]
 
-    found = UrlDiscovery(
+    discovery = UrlDiscovery(
         [
             "http://127.0.0.1:1/v1",
             "http://localhost:2/",
@@ -80,7 +80,7 @@ async def test_urls_are_used_as_they_are_except_names_of_http() -> None:
         ],
         resolve,
     )
-    assert await found.addresses() == {
+    assert await discovery.addresses() == {
         "http://127.0.0.1:1/v1",
         "http://localhost:2",
         "https://host/v1",
@@ -89,7 +89,7 @@ async def test_urls_are_used_as_they_are_except_names_of_http() -> None:
         "http://six:1#fd00::2",
     }
     answers["replicas"] = ["10.0.0.2"]  # scaled down
-    assert {a for a in await found.addresses() if "replicas" in a} == {"http://replicas:8000/v1#10.0.0.2"}
+    assert {a for a in await discovery.addresses() if "replicas" in a} == {"http://replicas:8000/v1#10.0.0.2"}
 
 
 async def test_a_dns_that_does_not_answer_takes_no_replica_away() -> None:
@@ -100,8 +100,8 @@ async def test_a_dns_that_does_not_answer_takes_no_replica_away() -> None:
             raise OSError("try again")
         return answers.pop()
 
-    found = UrlDiscovery(["http://host:1"], resolve)
-    assert await found.addresses() == await found.addresses() == {"http://host:1#10.0.0.1"}
+    discovery = UrlDiscovery(["http://host:1"], resolve)
+    assert await discovery.addresses() == await discovery.addresses() == {"http://host:1#10.0.0.1"}
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ def test_what_is_no_base_url(url: str) -> None:
 
 
 async def test_a_pinned_address_is_connected_to_under_its_name() -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
-    async def tell(request: web.Request) -> web.Response:
-        asked.append(request.host)
+    async def answer(request: web.Request) -> web.Response:
+        requested.append(request.host)
         return web.Response(text="ok")
 
     app = web.Application()
-    app.router.add_get("/v1", tell)
+    app.router.add_get("/v1", answer)
     runner = web.AppRunner(app)
     await runner.setup()
     host = free_host()
@@ -132,7 +132,7 @@ async def test_a_pinned_address_is_connected_to_under_its_name() -> None:
         aiohttp.ClientSession(connector=CheckingConnector(None, at)) as session,
         session.get(url) as response,
     ):
-        assert (response.status, asked) == (200, [f"no-such-name.invalid:{port}"])
+        assert (response.status, requested) == (200, [f"no-such-name.invalid:{port}"])
     await runner.cleanup()
 
 

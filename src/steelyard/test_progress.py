@@ -48,7 +48,7 @@ def test_reports_in_quick_succession_are_thinned_and_the_last_one_is_written() -
         made.report({"step": step, "total": 10})
     made.close()
     made.close()
-    assert [each["progress"]["step"] for each in lines] == [1, 6, 7]
+    assert [line["progress"]["step"] for line in lines] == [1, 6, 7]
 
 
 def test_the_step_that_completes_is_written_at_once() -> None:

@@ -34,12 +34,12 @@ class Succeeded(LedgerError):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Request that makes something: who asks, the idempotency key, and the digest of route and body."""
+class CreationRequest:
+    """Request to create an account: who sends it, its idempotency key, and the digest of route and body."""
 
     requester: str
     key: str
-    request: str
+    digest: str
 
 
 class Accounts(Protocol):
@@ -51,9 +51,9 @@ class Accounts(Protocol):
         identity: Identity,
         now: datetime,
         permissions: Sequence[AccessGrant] = (),
-        asked: Asked | None = None,
+        request: CreationRequest | None = None,
     ) -> Account:
-        """A new account; or, `asked` as before, the one that was made then. Raises NameTaken, KeyTaken."""
+        """Create an account. A repeated `request` gives the account of the first. Raises NameTaken, KeyTaken."""
         ...
 
     async def get(self, id: str) -> Account | None: ...

@@ -16,38 +16,40 @@ T = TypeVar("T", bound=str)
 def allows(
     grants: Sequence[AccessGrant], resource: APIResource, function: APIFunction, account: str, entity: str
 ) -> bool:
-    """Whether the function of the resource may be called for an entity of an account."""
+    """Return whether the function of the resource may be called for an entity of an account."""
     return scope(grants, resource, function).covers(account, entity)
 
 
 def scope(grants: Sequence[AccessGrant], resource: APIResource, function: APIFunction) -> Scope:
     """The accounts and entities for which the function of the resource may be called."""
-    usable = [each for each in grants if _has(each.resources, resource) and _has(each.functions, function)]
+    usable = [
+        grant for grant in grants if _has(grant.resources, resource) and _has(grant.functions, function)
+    ]
     accounts = frozenset(account for grant in usable for account in grant.accounts)
     entities = frozenset(entity for grant in usable for entity in grant.entities)
     return Scope(accounts, entities)
 
 
 def covers(permissions: Sequence[AccessGrant], requested: Sequence[AccessGrant]) -> bool:
-    """Whether the permissions, taken together, allow all that the requested grants would.
+    """Return whether the permissions, taken together, allow all that the requested grants would.
 
     Each function of each resource is looked at by itself: one permission may allow one of them, one the other.
     """
-    return all(_covered(permissions, each) for each in requested)
+    return all(_covered(permissions, request) for request in requested)
 
 
-def _covered(permissions: Sequence[AccessGrant], asked: AccessGrant) -> bool:
-    for resource in asked.resources:
-        for function in asked.functions:
+def _covered(permissions: Sequence[AccessGrant], request: AccessGrant) -> bool:
+    for resource in request.resources:
+        for function in request.functions:
             usable = [
-                each
-                for each in permissions
-                if _has(each.resources, resource) and _has(each.functions, function)
+                permission
+                for permission in permissions
+                if _has(permission.resources, resource) and _has(permission.functions, function)
             ]
-            accounts = [account for each in usable for account in each.accounts]
-            entities = [entity for each in usable for entity in each.entities]
-            named = all(_has(accounts, each) for each in asked.accounts) and all(
-                _has(entities, each) for each in asked.entities
+            accounts = [account for grant in usable for account in grant.accounts]
+            entities = [entity for grant in usable for entity in grant.entities]
+            named = all(_has(accounts, account) for account in request.accounts) and all(
+                _has(entities, entity) for entity in request.entities
             )
             if not usable or not named:
                 return False
@@ -60,7 +62,7 @@ def common(grants: Sequence[AccessGrant], permissions: Sequence[AccessGrant]) ->
     A single entity of one side that lies in an account of the other is left out: a grant says nothing of whose entity
     it is. So it may be less than both allow, never more; and a grant that `covers` has let pass is common whole.
     """
-    return [each for grant in grants for permission in permissions for each in _both(grant, permission)]
+    return [allowed for grant in grants for permission in permissions for allowed in _both(grant, permission)]
 
 
 def _both(grant: AccessGrant, permission: AccessGrant) -> Iterator[AccessGrant]:
@@ -75,8 +77,8 @@ def _both(grant: AccessGrant, permission: AccessGrant) -> Iterator[AccessGrant]:
 def _shared(left: Sequence[T], right: Sequence[T]) -> list[T]:
     if "*" in left:
         return list(right)
-    return list(left) if "*" in right else [each for each in left if each in right]
+    return list(left) if "*" in right else [name for name in left if name in right]
 
 
-def _has(allowed: Sequence[str], asked: str) -> bool:
-    return "*" in allowed or asked in allowed
+def _has(allowed: Sequence[str], name: str) -> bool:
+    return "*" in allowed or name in allowed

@@ -120,12 +120,16 @@ class LimitsOf:
         return None if beginning is None else self.beginnings[beginning]
 
     def _beginning(self, resource: str) -> str | None:
-        return max((each for each in self.beginnings if resource.startswith(each)), key=len, default=None)
+        return max(
+            (beginning for beginning in self.beginnings if resource.startswith(beginning)),
+            key=len,
+            default=None,
+        )
 
 
 def limits_of(given: Mapping[str, str]) -> LimitsOf:
     numbers = {resource: None if limit == UNLIMITED else amount(limit) for resource, limit in given.items()}
     return LimitsOf(
-        {each: limit for each, limit in numbers.items() if not each.endswith("*")},
-        {each[:-1]: limit for each, limit in numbers.items() if each.endswith("*")},
+        {resource: limit for resource, limit in numbers.items() if not resource.endswith("*")},
+        {resource[:-1]: limit for resource, limit in numbers.items() if resource.endswith("*")},
     )

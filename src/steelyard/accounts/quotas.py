@@ -59,7 +59,7 @@ class Quotas:
 
     def shortages(self, claim: Claim, held: Sequence[Claim]) -> Sequence[Shortage]:
         """The quotas without room for the claim beside those held, the account's own first."""
-        own = [each for each in held if each.account == claim.account]
+        own = [other for other in held if other.account == claim.account]
         return [
             *_short(claim, own, self._limit_of_account, f"accounts/{claim.account}"),
             *_short(claim, held, self._limit_of_all, GLOBAL),
@@ -83,7 +83,7 @@ class Rates:
 
     def since(self, now: datetime) -> datetime | None:
         """Return the time from which admissions count; None where there are no rates."""
-        return min((each.start(now) for each in self._rates), default=None)
+        return min((rate.start(now) for rate in self._rates), default=None)
 
     def shortages(self, claim: Claim, admitted: Sequence[Claim], now: datetime) -> Sequence[Shortage]:
         """The rates that the claim would go over, after those that were admitted."""
@@ -97,8 +97,8 @@ class Rates:
 
 def _counted(claim: Claim, admitted: Sequence[Claim], rate: RateSettings, now: datetime) -> list[Claim]:
     start = rate.start(now)
-    mine = (each for each in admitted if rate.principal == GLOBAL or each.account == claim.account)
-    return [each for each in mine if each.admitted_at is not None and each.admitted_at >= start]
+    mine = (other for other in admitted if rate.principal == GLOBAL or other.account == claim.account)
+    return [other for other in mine if other.admitted_at is not None and other.admitted_at >= start]
 
 
 def _short(claim: Claim, held: Sequence[Claim], limit_of: _LimitOf, principal: str) -> Iterator[Shortage]:
@@ -175,4 +175,4 @@ def _gpus(session: InferenceSessionSpec) -> dict[str, str]:
     ):
         return {}
     count = accelerator.gpu.count * (runner.nodes if runner else 1) * session.replicas
-    return {each: str(count) for each in accelerator.gpu.hardwareTypes}
+    return {hardware: str(count) for hardware in accelerator.gpu.hardwareTypes}

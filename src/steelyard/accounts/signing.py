@@ -47,7 +47,7 @@ class Signatures:
             key = await self._key(jwt.get_unverified_header(token).get("kid", ""))
             if key is None:
                 raise NotOurs("it was signed with a key that is not ours")
-            found: dict[str, Any] = jwt.decode(
+            claims: dict[str, Any] = jwt.decode(
                 token,
                 key.public_key(),
                 algorithms=[ALGORITHM],
@@ -61,7 +61,7 @@ class Signatures:
             raise NotOurs("a token is three words joined by dots; was it copied whole?") from error
         except jwt.InvalidTokenError as error:
             raise NotOurs(str(error)) from error
-        return found
+        return claims
 
     async def rotate(self, now: datetime) -> str:
         """A new key, whose `kid` is returned; what earlier ones have signed stays good."""
@@ -73,10 +73,10 @@ class Signatures:
 
     async def _key(self, kid: str) -> Ed25519PrivateKey | None:
         if kid not in self._keys:
-            found = (await self._accounts.signing_keys()).get(kid)
-            if found is None:
+            signing_key = (await self._accounts.signing_keys()).get(kid)
+            if signing_key is None:
                 return None
-            key = load_pem_private_key(found[0], None)
+            key = load_pem_private_key(signing_key[0], None)
             assert isinstance(key, Ed25519PrivateKey)
             self._keys[kid] = key
         return self._keys[kid]

@@ -61,17 +61,17 @@ async def test_a_file_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) 
 
 
 def modes(folder: Path) -> dict[str, int]:
-    return {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()}
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
 
 
 async def test_nobody_else_reads_the_file(tmp_path: Path) -> None:
     """It holds the keys that sign tokens."""
     opened = await open_ledger(f"sqlite:{tmp_path / 'ledger.db'}")
     await opened.outbox.answered(["x"])
-    found = modes(tmp_path)
+    modes_by_name = modes(tmp_path)
     await opened.close()
-    assert set(found) >= {"ledger.db", "ledger.db-wal"}
-    assert set(found.values()) == {0o600}
+    assert set(modes_by_name) >= {"ledger.db", "ledger.db-wal"}
+    assert set(modes_by_name.values()) == {0o600}
 
 
 @pytest.mark.parametrize("json", ["{", "{}", '{"name":5}'])

@@ -44,11 +44,13 @@ QUESTIONS: list[Question] = list(product(RESOURCES, FUNCTIONS, [*ACCOUNTS, "c"],
 def published(grants: list[AccessGrant], question: Question) -> bool:
     """Any grant that allows, as the published schema says, the account's entities or this entity."""
     resource, function, account, entity = question
-    asked = [
+    requests = [
         PublishedGrant.model_validate({"resources": [resource], "functions": [function], **rest})
         for rest in ({"accounts": [account]}, {"entities": [entity]})
     ]
-    return any(PublishedGrant.model_validate(each.dump()).allows(one) for each in grants for one in asked)
+    return any(
+        PublishedGrant.model_validate(grant.dump()).allows(one) for grant in grants for one in requests
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,19 +87,21 @@ def test_allows_agrees_with_the_published_schema(grants: list[AccessGrant]) -> N
 @settings(max_examples=150, deadline=None)
 @given(several, several)
 def test_what_is_covered_allows_nothing_more(
-    permissions: list[AccessGrant], asked: list[AccessGrant]
+    permissions: list[AccessGrant], requests: list[AccessGrant]
 ) -> None:
-    if covers(permissions, asked):
+    if covers(permissions, requests):
         for question in QUESTIONS:
-            assert allows(permissions, *question) or not allows(asked, *question)
-            assert allows(common(asked, permissions), *question) == allows(asked, *question)
+            assert allows(permissions, *question) or not allows(requests, *question)
+            assert allows(common(requests, permissions), *question) == allows(requests, *question)
 
 
 @settings(max_examples=100, deadline=None)
 @given(single, single)
-def test_one_grant_covers_what_the_published_one_allows(permission: AccessGrant, asked: AccessGrant) -> None:
+def test_one_grant_covers_what_the_published_one_allows(
+    permission: AccessGrant, requested: AccessGrant
+) -> None:
     theirs = PublishedGrant.model_validate(permission.dump())
-    assert covers([permission], [asked]) == theirs.allows(PublishedGrant.model_validate(asked.dump()))
+    assert covers([permission], [requested]) == theirs.allows(PublishedGrant.model_validate(requested.dump()))
 
 
 @settings(max_examples=150, deadline=None)
@@ -111,7 +115,7 @@ def test_what_is_common_is_allowed_by_both(one: list[AccessGrant], other: list[A
 
 
 @pytest.mark.parametrize(
-    ("permissions", "asked", "covered"),
+    ("permissions", "requested", "covered"),
     [
         (["datasets get a", "models get a"], "datasets,models get a", True),
         (["datasets get a", "models get b"], "datasets,models get a", False),
@@ -125,12 +129,12 @@ def test_what_is_common_is_allowed_by_both(one: list[AccessGrant], other: list[A
     ],
 )
 def test_permissions_cover_what_they_allow_together(
-    permissions: list[str], asked: str, covered: bool
+    permissions: list[str], requested: str, covered: bool
 ) -> None:
     def parsed(text: str) -> AccessGrant:
         return grant(*(part.replace(",", " ") for part in text.split()))
 
-    assert covers([parsed(each) for each in permissions], [parsed(asked)]) is covered
+    assert covers([parsed(permission) for permission in permissions], [parsed(requested)]) is covered
 
 
 def test_the_published_schema_knows_the_same_words() -> None:

@@ -55,11 +55,11 @@ def gpus(kind: str, count: int, account: str = "a") -> Claim:
 
 
 def said(quotas: Quotas, one: Claim, held: Sequence[Claim] = ()) -> list[str]:
-    return [each.message for each in quotas.shortages(one, held)]
+    return [shortage.message for shortage in quotas.shortages(one, held)]
 
 
 def late(rates: Rates, one: Claim, admitted: Sequence[Claim], now: datetime = NOW) -> list[str]:
-    return [each.message for each in rates.shortages(one, admitted, now)]
+    return [shortage.message for shortage in rates.shortages(one, admitted, now)]
 
 
 def rates(**fields: Any) -> Rates:
@@ -103,13 +103,16 @@ def test_the_default_quotas(one: Claim, held: list[Claim], messages: list[str]) 
 
 def test_all_that_is_short_is_told_the_accounts_own_first() -> None:
     quotas = limits(everything={"cpu": "2"}, account={"memory": "1Gi", "cpu": "1"})
-    found = quotas.shortages(claim(cpu="3", memory="2Gi"), [claim(cpu="500m")])
-    assert [(each.principal, each.resource, each.flavor) for each in found] == [
+    shortages = quotas.shortages(claim(cpu="3", memory="2Gi"), [claim(cpu="500m")])
+    assert [(shortage.principal, shortage.resource, shortage.flavor) for shortage in shortages] == [
         ("accounts/a", "cpu", "Total"),
         ("accounts/a", "memory", "Total"),
         (GLOBAL, "cpu", "Total"),
     ]
-    assert found[1].message == "Account quota exceeded: memory: 0/1073741824, and this alone takes 2147483648"
+    assert (
+        shortages[1].message
+        == "Account quota exceeded: memory: 0/1073741824, and this alone takes 2147483648"
+    )
 
 
 def test_quantities_are_added_exactly() -> None:
@@ -200,17 +203,21 @@ def test_no_order_of_admissions_goes_over(events: list[tuple[str, int, int]], ow
     for minute in range(len(events)):
         held = held_at(claims, minute)
         window = [
-            each for each in claims if each.admitted_at and at(minute - 5) < each.admitted_at <= at(minute)
+            other
+            for other in claims
+            if other.admitted_at and at(minute - 5) < other.admitted_at <= at(minute)
         ]
         assert usage(held, "cpu") <= all_
-        assert all(usage([each for each in held if each.account == name], "cpu") <= own for name in "ab")
+        assert all(
+            usage([holder for holder in held if holder.account == name], "cpu") <= own for name in "ab"
+        )
         assert usage(window, "cpu") <= 3
 
 
 def held_at(claims: Sequence[Claim], minute: int) -> list[Claim]:
     now = at(minute)
-    begun = [each for each in claims if each.admitted_at and each.admitted_at <= now]
-    return [each for each in begun if each.released_at and each.released_at > now]
+    begun = [claim for claim in claims if claim.admitted_at and claim.admitted_at <= now]
+    return [ended for ended in begun if ended.released_at and ended.released_at > now]
 
 
 # ---- settings
@@ -309,4 +316,4 @@ def test_workflows_count_as_the_published_schema_reckons(given: dict[str, Any], 
 )  # fmt: skip
 def test_an_entity_counts_as_its_kind(one: AnyEntity, quantities: Mapping[str, str]) -> None:
     assert resource_allocation(one) == quantities
-    assert all(amount(each) > 0 for each in quantities.values())
+    assert all(amount(quantity) > 0 for quantity in quantities.values())

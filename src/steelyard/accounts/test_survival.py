@@ -74,15 +74,15 @@ def killed_after(lines: int, process: subprocess.Popen[str]) -> dict[str, int]:
 
 def at_the_same_time(processes: Sequence[subprocess.Popen[str]]) -> list[list[str]]:
     """What each says, all started by one word when all are ready."""
-    for each in processes:
-        assert each.stdout is not None
-        assert each.stdout.readline() == "ready\n"
-    for each in processes:
-        assert each.stdin is not None
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    said = [each.communicate()[0].split() for each in processes]
-    assert [each.returncode for each in processes] == [0] * len(processes)
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate()[0].split() for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(processes)
     return said
 
 
@@ -106,9 +106,11 @@ async def test_what_was_confirmed_is_there_after_kill_9(ledger: Ledger, url: str
 
 async def requests_are_whole(ledger: Ledger, confirmed: int) -> None:
     rows = await ledger.outbox.pending()
-    first = [each.command for each in rows[::3]]
+    first = [row.command for row in rows[::3]]
     assert first[: confirmed + 1] == [f"c{n}" for n in range(confirmed + 1)]
-    assert [each.command for each in rows] == [f"{each}{rest}" for each in first for rest in ("", "-1", "-2")]
+    assert [row.command for row in rows] == [
+        f"{command}{rest}" for command in first for rest in ("", "-1", "-2")
+    ]
     assert all(rows[3 * n].position == (0, n) for n in range(confirmed + 1))
 
 
@@ -116,7 +118,7 @@ async def states_are_whole(ledger: Ledger, confirmed: int) -> None:
     claims = await ledger.claims.unfinished()
     assert len(claims) > confirmed
     assert await ledger.claims.positions(1) == {0: len(claims)}
-    admitted = [each for each in claims if each.admitted_at]
+    admitted = [claim for claim in claims if claim.admitted_at]
     assert min(confirmed + 1, 20) <= len(admitted) <= 20
 
 

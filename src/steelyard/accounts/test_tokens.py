@@ -64,7 +64,7 @@ def part(token: str, number: int) -> dict[str, Any]:
 
 
 def content(folder: Path) -> bytes:
-    return b"".join(each.read_bytes() for each in folder.iterdir())
+    return b"".join(path.read_bytes() for path in folder.iterdir())
 
 
 async def refusal(tokens: Tokens, token: str, now: datetime = NOW) -> str:
@@ -79,29 +79,32 @@ async def refusal(tokens: Tokens, token: str, now: datetime = NOW) -> str:
 async def test_a_token_says_what_the_published_client_reads(accounts: Accounts, tokens: Tokens) -> None:
     account = await alice(accounts, GET)
     token = await minted(tokens, account, GET)
-    found = await accounts.key(part(token, 1)["jti"])
-    assert found is not None
+    stored = await accounts.key(part(token, 1)["jti"])
+    assert stored is not None
     [kid] = await accounts.signing_keys()
     assert part(token, 0) == {"alg": "EdDSA", "typ": "JWT", "kid": kid}
     assert part(token, 1) == {
-        "jti": found[0].id,
+        "jti": stored[0].id,
         "sub": f"accounts/{account.id}",
         "iat": int(NOW.timestamp()),
         "exp": int(LATER.timestamp()),
         "grants": [{"resources": ["datasets"], "functions": ["get"], "accounts": ["a"], "entities": []}],
     }
-    assert found[0].permissionsVersion == account.auth.permissionsVersion
+    assert stored[0].permissionsVersion == account.auth.permissionsVersion
 
 
 async def test_who_bears_it_may_what_it_grants(accounts: Accounts, tokens: Tokens) -> None:
     account = await alice(accounts, GET, EDIT)
-    found = await tokens.authenticate(await minted(tokens, account, GET), NOW)
-    assert (found.subject, found.account and found.account.name) == (f"accounts/{account.id}", "alice")
-    assert found.allows("datasets", "get", "a", "1")
-    assert not found.allows("datasets", "edit", "a", "1")
-    assert found.scope("datasets", "get").accounts == {"a"}
-    assert found.covers([GET])
-    assert not found.covers([EDIT])
+    principal = await tokens.authenticate(await minted(tokens, account, GET), NOW)
+    assert (principal.subject, principal.account and principal.account.name) == (
+        f"accounts/{account.id}",
+        "alice",
+    )
+    assert principal.allows("datasets", "get", "a", "1")
+    assert not principal.allows("datasets", "edit", "a", "1")
+    assert principal.scope("datasets", "get").accounts == {"a"}
+    assert principal.covers([GET])
+    assert not principal.covers([EDIT])
 
 
 async def test_the_database_has_no_token_in_it(ledger: Ledger, tokens: Tokens, tmp_path: Path) -> None:
@@ -165,9 +168,9 @@ async def test_what_changes_counts_at_the_next_use(accounts: Accounts, tokens: T
     id, token = account.id or "", await minted(tokens, account, GET, EDIT)
     await tokens.authenticate(token, NOW)
     await accounts.set_permissions(id, [GET])
-    found = await tokens.authenticate(token, NOW)
-    assert not found.allows("datasets", "edit", "a", "1")
-    assert found.allows("datasets", "get", "a", "1")
+    principal = await tokens.authenticate(token, NOW)
+    assert not principal.allows("datasets", "edit", "a", "1")
+    assert principal.allows("datasets", "get", "a", "1")
     await accounts.set_permissions(id, [EVERYTHING])
     assert not (await tokens.authenticate(token, NOW)).allows("models", "get", "a", "1")
     await accounts.set_status(id, "Suspended", "SuspendCommand", NOW)
@@ -213,12 +216,12 @@ async def test_a_deleted_account_has_no_tokens(accounts: Accounts, tokens: Token
     ids=["its own", "two", "any session", "everything"],
 )
 async def test_a_sessions_token_is_good_for_its_session_only(tokens: Tokens, grant: AccessGrant) -> None:
-    found = await tokens.authenticate(await session_token(tokens, "s1", grant), NOW)
-    assert (found.subject, found.account) == ("inferencesessions/s1", None)
-    assert found.allows("inferencesessions", "consume", "a", "s1")
-    assert not found.allows("inferencesessions", "consume", "a", "s2")
-    assert not found.allows("datasets", "get", "a", "s1")
-    assert found.scope("inferencesessions", "consume").accounts == frozenset()
+    principal = await tokens.authenticate(await session_token(tokens, "s1", grant), NOW)
+    assert (principal.subject, principal.account) == ("inferencesessions/s1", None)
+    assert principal.allows("inferencesessions", "consume", "a", "s1")
+    assert not principal.allows("inferencesessions", "consume", "a", "s2")
+    assert not principal.allows("datasets", "get", "a", "s1")
+    assert principal.scope("inferencesessions", "consume").accounts == frozenset()
 
 
 # ---- signing keys
@@ -230,9 +233,9 @@ async def test_tokens_of_earlier_signing_keys_stay_good(accounts: Accounts, toke
     kid = await tokens.rotate(NOW)
     second = await minted(other, account, GET)
     assert part(second, 0)["kid"] == kid != part(first, 0)["kid"]
-    for each in (tokens, other, Tokens(accounts)):
-        await each.authenticate(first, NOW)
-        await each.authenticate(second, NOW)
+    for issuer in (tokens, other, Tokens(accounts)):
+        await issuer.authenticate(first, NOW)
+        await issuer.authenticate(second, NOW)
 
 
 # ---- what is remembered
@@ -251,10 +254,10 @@ class Counting:
 
     async def key(self, id: str) -> Any:
         self.lookups += 1
-        found = await self._accounts.key(id)
+        stored = await self._accounts.key(id)
         for change in self.meanwhile:
             await change()
-        return found
+        return stored
 
 
 async def test_a_token_is_looked_up_once_until_something_changes(accounts: Accounts) -> None:
@@ -288,8 +291,8 @@ async def test_what_was_looked_up_before_a_change_is_not_remembered_after_it(acc
 async def test_what_is_remembered_is_bounded(accounts: Accounts) -> None:
     account, tokens = await alice(accounts, GET), Tokens(accounts, remembered=2)
     given = [await minted(tokens, account, GET) for _ in range(5)]
-    found: list[Principal] = [await tokens.authenticate(each, NOW) for each in given]
-    assert len({each.key_id for each in found}) == 5
+    principals: list[Principal] = [await tokens.authenticate(item, NOW) for item in given]
+    assert len({principal.key_id for principal in principals}) == 5
     assert len(tokens._known) <= 2
 
 
@@ -297,9 +300,9 @@ async def test_what_is_remembered_is_bounded(accounts: Accounts) -> None:
 
 
 async def test_the_first_administrator_may_do_everything(accounts: Accounts, tokens: Tokens) -> None:
-    found = await tokens.authenticate(await bootstrap(accounts, "administrator", NOW), NOW)
-    assert found.covers([EVERYTHING])
-    assert found.allows("accounts", "create", "anybody", "x")
+    principal = await tokens.authenticate(await bootstrap(accounts, "administrator", NOW), NOW)
+    assert principal.covers([EVERYTHING])
+    assert principal.allows("accounts", "create", "anybody", "x")
 
 
 async def test_a_later_token_takes_the_place_of_the_earlier_and_of_no_other(

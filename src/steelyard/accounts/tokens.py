@@ -130,10 +130,10 @@ class Tokens:
             claims = await self._signatures.claims(token)
         except NotOurs as error:
             raise Unauthenticated(f"the token is none of ours: {error}") from error
-        found = await self._accounts.key(str(claims["jti"]))
-        if found is None or found[1] != digest.hex():
+        stored = await self._accounts.key(str(claims["jti"]))
+        if stored is None or stored[1] != digest.hex():
             raise Unauthenticated("the token was revoked")
-        key, _, account = found
+        key, _, account = stored
         if account is None and key.subject.startswith(_ACCOUNTS):
             raise Unauthenticated("the token's account is gone")
         if account is not None and account.status != "Active":
@@ -156,7 +156,7 @@ def _claims(key: APIKey) -> dict[str, object]:
         "sub": key.subject,
         "iat": int(key.created.timestamp()),
         "exp": int(key.expires.timestamp()),
-        "grants": [each.model_dump(mode="json") for each in key.grants],
+        "grants": [grant.model_dump(mode="json") for grant in key.grants],
     }
 
 

@@ -70,7 +70,7 @@ class MemoryLog:
 
     def write(self, messages: Sequence[Message], also: Callable[[], None] = _go_on) -> list[Record]:
         """The messages, and what belongs to the same transaction."""
-        placed = [(each, self._placed(each)) for each in messages]
+        placed = [(message, self._placed(message)) for message in messages]
         self.crash()
         written = [self._append(message, partition) for message, partition in placed]
         self.written += len(written)
@@ -155,11 +155,11 @@ class MemoryLog:
     def held(self, member: "MemoryInbox") -> dict[int, int]:
         """The partitions that are a member's now, and where each goes on."""
         members = {
-            f"{number:06}": each for number, each in enumerate(self._members[member.group, member.topic])
+            f"{number:06}": inbox for number, inbox in enumerate(self._members[member.group, member.topic])
         }
         positions = self._positions[member.group, member.topic]
         due = share(list(members), self.partitions) if members else {}
-        return {each: positions[each] for each, name in due.items() if members[name] is member}
+        return {partition: positions[partition] for partition, name in due.items() if members[name] is member}
 
     def move(self, member: "MemoryInbox", positions: Mapping[int, int]) -> None:
         self._positions[member.group, member.topic].update(positions)
@@ -170,13 +170,13 @@ class MemoryLog:
 
     async def expire(self, topic: str, before: datetime) -> int:
         gone = [
-            each
+            record
             for (name, partition), records in self._records.items()
-            for each in records
+            for record in records
             if name == topic
-            and each.written < before
-            and each.offset < self._unread(topic, partition)
-            and (topic not in COMPACTED or each.value is None)
+            and record.written < before
+            and record.offset < self._unread(topic, partition)
+            and (topic not in COMPACTED or record.value is None)
         ]
         for record in gone:
             self._remove(record)
@@ -185,8 +185,8 @@ class MemoryLog:
 
     def _unread(self, topic: str, partition: int) -> float:
         """The first offset that some group has yet to read."""
-        found = [each[partition] for (_, name), each in self._positions.items() if name == topic]
-        return min(found, default=float("inf"))
+        offsets = [positions[partition] for (_, name), positions in self._positions.items() if name == topic]
+        return min(offsets, default=float("inf"))
 
     async def close(self) -> None:
         return None
@@ -214,7 +214,7 @@ class MemoryInbox:
             await self._log.changed(version, left)
 
     def _gather(self, limit: int) -> Batch:
-        starts = [each for each in self._log.held(self).items() if each[0] not in self._paused]
+        starts = [start for start in self._log.held(self).items() if start[0] not in self._paused]
         self._turns += 1
         turn = self._turns % len(starts) if starts else 0
         read = self._log.read_now
@@ -230,7 +230,7 @@ class MemoryInbox:
     async def transact(self, batch: Batch, outputs: Sequence[Message] = ()) -> Sequence[Record]:
         await asyncio.sleep(0)
         held = self._log.held(self)
-        if any(held.get(each) != batch.starts.get(each) for each in batch.positions):
+        if any(held.get(position) != batch.starts.get(position) for position in batch.positions):
             raise Fenced(f"{self.topic}: group {self.group} has given this member's partitions to another")
         return self._log.write(outputs, lambda: self._log.move(self, batch.positions))
 

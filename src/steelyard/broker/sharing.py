@@ -17,19 +17,23 @@ def share(members: Sequence[str], partitions: int) -> dict[int, str]:
 def gather(read: Read, starts: Mapping[int, int], limit: int) -> Batch:
     """A batch in which every partition has its share; what one does not need is the others'."""
     at = dict(starts)
-    found: list[Record] = []
+    taken: list[Record] = []
     partitions = list(starts)
-    while partitions and len(found) < limit:
+    while partitions and len(taken) < limit:
         more = []
         for index, partition in enumerate(partitions):
-            left = limit - len(found)
+            left = limit - len(taken)
             quota = -(-left // (len(partitions) - index))
             records = read(partition, at[partition], quota) if quota else ()
             if records:
-                found += records
+                taken += records
                 at[partition] = records[-1].offset + 1
             if len(records) == quota:
                 more.append(partition)
         partitions = more
     moved = [partition for partition in starts if at[partition] != starts[partition]]
-    return Batch(found, {each: starts[each] for each in moved}, {each: at[each] for each in moved})
+    return Batch(
+        taken,
+        {partition: starts[partition] for partition in moved},
+        {partition: at[partition] for partition in moved},
+    )

@@ -50,7 +50,7 @@ async def work_off(log: MemoryLog, step: Echo) -> list[bytes | None]:
     for _ in range(5):
         await consume_once(log, await inbox.batch(wait=0), inbox.transact, step)
     await inbox.close()
-    return [each.value for each in await everything(log, OUTCOMES)]
+    return [record.value for record in await everything(log, OUTCOMES)]
 
 
 async def test_a_malformed_message_is_put_aside_and_its_entity_waits(log: MemoryLog) -> None:
@@ -69,7 +69,7 @@ async def test_a_malformed_message_is_put_aside_and_its_entity_waits(log: Memory
 
 
 async def test_what_waits_may_be_malformed_too(log: MemoryLog) -> None:
-    await log.publish([message("a", each) for each in ("bad", "1", "bad", "2")])
+    await log.publish([message("a", text) for text in ("bad", "1", "bad", "2")])
     step = Echo()
     await work_off(log, step)
     await drop(log, EVENTS, "a")
@@ -105,7 +105,7 @@ async def test_a_schema_of_the_future_stops_its_partition_alone(
         await log.publish([message("a", "4"), message(other, "5")])
         await said(log, b"1", b"3", b"5")
     assert await everything(log, DEAD) == []
-    (alert,) = [each for each in caplog.records if each.levelname == "CRITICAL"]
+    (alert,) = [record for record in caplog.records if record.levelname == "CRITICAL"]
     assert f"partition {partition_of('a', 8)}, offset 1: schema 9.9" in alert.getMessage()
     # A program that can read it goes on exactly there.
     step = Echo()
@@ -125,7 +125,7 @@ async def consuming(log: MemoryLog, step: Echo) -> AsyncIterator[None]:
 
 async def said(log: MemoryLog, *values: bytes) -> None:
     async with asyncio.timeout(5):
-        while sorted(each.value or b"" for each in await everything(log, OUTCOMES)) != sorted(values):
+        while sorted(record.value or b"" for record in await everything(log, OUTCOMES)) != sorted(values):
             await log.changed(log.version(), 1)
 
 
@@ -154,7 +154,7 @@ class Kept:
 
     async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
         self.at.update(positions)
-        self.seen += [each.value for each in records]
+        self.seen += [record.value for record in records]
 
 
 async def test_an_outlet_gets_everything_once_and_goes_on_where_it_was(log: MemoryLog) -> None:
@@ -184,7 +184,7 @@ class Busy(Kept):
 
     async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
         await super().apply(records, epoch, positions)
-        await self._log.publish([message(each.key) for each in records])
+        await self._log.publish([message(record.key) for record in records])
 
 
 async def test_an_outlet_catches_up_also_while_ever_more_comes(log: MemoryLog) -> None:

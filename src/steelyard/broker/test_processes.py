@@ -82,14 +82,14 @@ async def until_said(log: Log, number: int) -> None:
 
 async def check(log: Log, keys: int, each_key: int) -> None:
     """Every event was counted once and said once, in its key's order."""
-    assert {each.key: each.value for each in await everything(log, STATE)} == {
+    assert {record.key: record.value for record in await everything(log, STATE)} == {
         f"k{n}": str(each_key).encode() for n in range(keys)
     }
     said = await everything(log, OUTCOMES)
-    for key in {each.key for each in said}:
-        numbers = [int(each.value or b"") for each in said if each.key == key]
+    for key in {record.key for record in said}:
+        numbers = [int(record.value or b"") for record in said if record.key == key]
         assert numbers == sorted(numbers)
-    assert set(Counter(each.value for each in said).values()) == {1}
+    assert set(Counter(record.value for record in said).values()) == {1}
 
 
 async def test_members_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_one_who_stalls_past_its_lease_is_succeeded_and_writes_nothing(
     await other.transact(await other.batch(wait=0), [message("k1", "other", STATE)])
     with pytest.raises(Fenced, match=r"workflows\.events.*another"):
         await stalled.transact(batch, [message("k1", "late", STATE), message("k2", "late", OUTCOMES)])
-    assert [each.value for each in await everything(log, STATE)] == [b"other"]
+    assert [record.value for record in await everything(log, STATE)] == [b"other"]
     assert await everything(log, OUTCOMES) == []
     assert (await stalled.batch(wait=0)).records == [], "it is a member again, and all is done"
     await log.close()
@@ -178,7 +178,7 @@ async def test_what_was_confirmed_survives_a_power_loss(tmp_path: Path) -> None:
         length = random.randrange(confirmed[0], confirmed[-1] + 1)
         copy = left_by_a_power_loss(path, tmp_path / str(loss), length)
         left = await open_log(f"sqlite:{copy}")
-        events = [int(each.value or b"") for each in await everything(left, EVENTS)]
+        events = [int(record.value or b"") for record in await everything(left, EVENTS)]
         assert events == list(range(len(events)))
         assert len(events) >= sum(size <= length for size in confirmed)
         (state,) = await everything(left, STATE)
@@ -209,11 +209,11 @@ async def test_processes_may_make_a_log_at_once(tmp_path: Path) -> None:
         await asyncio.create_subprocess_exec(sys.executable, "-c", OPENER, str(path), str(n))
         for n in range(3)
     ]
-    assert [await each.wait() for each in started] == [0, 0, 0]
+    assert [await process.wait() for process in started] == [0, 0, 0]
     log = await open_log(f"sqlite:{path}")
-    found = await everything(log, EVENTS)
+    events = await everything(log, EVENTS)
     for key in "012":
-        assert [int(each.value or b"") for each in found if each.key == key] == list(range(20))
+        assert [int(record.value or b"") for record in events if record.key == key] == list(range(20))
     await log.close()
 
 

@@ -19,7 +19,7 @@ def raised(records: Sequence[Record], before: datetime) -> list[Message]:
 
 
 async def left_behind(log: Log, positions: Mapping[int, int]) -> bool:
-    """Whether a reader of the state, which is there now, may have missed a tombstone."""
+    """Return whether a reader of the state, which is there now, may have missed a tombstone."""
     for partition in range(log.partitions):
         said = await log.latest(HORIZON, _key(partition))
         if said is not None and positions.get(partition, 0) < int(said.value or b"0"):

@@ -1,4 +1,4 @@
-"""Whether the log is the one that the outlets were written from; and what an administrator's acceptance changes.
+"""Return whether the log is the one that the outlets were written from; and what an administrator's acceptance changes.
 
 Every process of the platform calls `enter` before its first service starts: a log of another installation, or one
 emptier or shorter than what its outlets have read, would take entities out of the view and end work that runs. The view
@@ -109,7 +109,7 @@ async def inspect(log: Log, outlets: Outlets) -> Inspection:
 
 
 def _in_use(origins: Iterable[Origin | None]) -> bool:
-    """Whether a start was completed before: of outlets that were only begun, none has a position."""
+    """Return whether a start was completed before: of outlets that were only begun, none has a position."""
     return any(origin and (not origin.positions or any(origin.positions.values())) for origin in origins)
 
 

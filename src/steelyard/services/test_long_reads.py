@@ -33,19 +33,19 @@ class Counting(MemoryLog):
         self.records = self.bytes = self.most = self.most_bytes = self.reads = 0
 
     async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
-        found = await super().read(topic, partition, start, limit)
-        self._count(found)
-        return found
+        records = await super().read(topic, partition, start, limit)
+        self._count(records)
+        return records
 
     async def latest(self, topic: str, key: str) -> Record | None:
-        found = await super().latest(topic, key)
-        self._count([found] if found else [])
-        return found
+        latest = await super().latest(topic, key)
+        self._count([latest] if latest else [])
+        return latest
 
-    def _count(self, found: Sequence[Record]) -> None:
-        self.reads += len(found)
-        self.records += len(found)
-        self.bytes += sum(len(record.value or b"") for record in found)
+    def _count(self, records: Sequence[Record]) -> None:
+        self.reads += len(records)
+        self.records += len(records)
+        self.bytes += sum(len(record.value or b"") for record in records)
         self.most, self.most_bytes = max(self.most, self.records), max(self.most_bytes, self.bytes)
 
     @asynccontextmanager

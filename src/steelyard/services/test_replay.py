@@ -65,7 +65,7 @@ LIFE = ("create", "labels", "delete", "restore", "documentation", "delete", "for
 def histories(draw: st.DrawFn) -> list[Message]:
     """Messages of `workflows.events`: what happens in a life, in between anything at all, and what comes twice."""
     sent: list[Message] = []
-    lives = {each.id: iter(LIFE) for each in ENTITIES}
+    lives = {entity.id: iter(LIFE) for entity in ENTITIES}
     day = 0
     for _ in range(draw(st.sampled_from((6, 12, 24, 36)))):
         entity = draw(st.sampled_from(ENTITIES))
@@ -101,7 +101,7 @@ async def _judged(history: Sequence[Message], sizes: Sequence[int]) -> Written:
     for batch in _batches(events, sizes):
         aggregator = Aggregator(written.log)
         aggregator.begin()
-        outputs = [each for record in batch for each in await aggregator.step(record)]
+        outputs = [output for record in batch for output in await aggregator.step(record)]
         for record in await written.log.publish(outputs):
             (written.states if record.topic == STATE else written.outcomes).append(record)
     return written
@@ -109,20 +109,20 @@ async def _judged(history: Sequence[Message], sizes: Sequence[int]) -> Written:
 
 async def _events(log: MemoryLog, starts: dict[int, int]) -> list[Record]:
     return [
-        each
+        record
         for partition in range(log.partitions)
-        for each in await log.read(EVENTS, partition, starts.get(partition, 0))
+        for record in await log.read(EVENTS, partition, starts.get(partition, 0))
     ]
 
 
 def _batches(records: Sequence[Record], sizes: Sequence[int]) -> list[Sequence[Record]]:
-    found: list[Sequence[Record]] = []
+    batches: list[Sequence[Record]] = []
     at = 0
     while at < len(records):
-        size = sizes[len(found) % len(sizes)]
-        found.append(records[at : at + size])
+        size = sizes[len(batches) % len(sizes)]
+        batches.append(records[at : at + size])
         at += size
-    return found
+    return batches
 
 
 SIZES = st.lists(st.integers(1, 7), min_size=1, max_size=4)
@@ -136,7 +136,7 @@ def test_the_aggregator(history: list[Message], sizes: list[int], starts: dict[i
 
     async def case() -> None:
         written = await _judged(history, sizes)
-        before = {each.key: each for each in written.states}
+        before = {state.key: state for state in written.states}
         said = defaultdict(set)
         for outcome in written.outcomes:
             said[outcome.headers["id"]].add(outcome.value)
@@ -144,11 +144,11 @@ def test_the_aggregator(history: list[Message], sizes: list[int], starts: dict[i
         aggregator.begin()
         for event in await _events(written.log, starts):
             outputs = await aggregator.step(event)
-            assert [each.topic for each in outputs] in ([], [OUTCOMES])
+            assert [output.topic for output in outputs] in ([], [OUTCOMES])
             seen = event.key in before and event.offset <= int(before[event.key].headers["offset"])
             assert not (seen and outputs)
-            for each in outputs:
-                assert each.value in said[event.headers["id"]]
+            for output in outputs:
+                assert output.value in said[event.headers["id"]]
 
     asyncio.run(case())
 
@@ -159,8 +159,8 @@ def test_the_size_of_batches_does_not_matter(history: list[Message], sizes: list
     async def case() -> None:
         one, other = await _judged(history, sizes), await _judged(history, [1])
         for topic in ("states", "outcomes"):
-            assert [(each.key, each.value, each.headers) for each in getattr(one, topic)] == [
-                (each.key, each.value, each.headers) for each in getattr(other, topic)
+            assert [(record.key, record.value, record.headers) for record in getattr(one, topic)] == [
+                (record.key, record.value, record.headers) for record in getattr(other, topic)
             ]
 
     asyncio.run(case())
@@ -176,7 +176,7 @@ def test_what_no_history_may_do(history: list[Message]) -> None:
         before: dict[str, Record] = {}
         for state in written.states:
             old = before.get(state.key)
-            command = next(each for each in history if each.headers["id"] == state.headers["id"])
+            command = next(message for message in history if message.headers["id"] == state.headers["id"])
             given_ = orjson.loads(command.value or b"")["command"]
             if old is None or old.value is None:
                 assert given_ == "CreateEntity"
@@ -187,8 +187,8 @@ def test_what_no_history_may_do(history: list[Message]) -> None:
                 assert int(state.headers["offset"]) > int(old.headers["offset"])
                 _check_step(orjson.loads(old.value), state, given_)
             before[state.key] = state
-        assert len({each.headers["id"] for each in written.outcomes}) == len(
-            {each.headers["id"] for each in history}
+        assert len({outcome.headers["id"] for outcome in written.outcomes}) == len(
+            {message.headers["id"] for message in history}
         ), "every command has an outcome"
 
     asyncio.run(case())
@@ -214,12 +214,12 @@ def test_the_view_sink(history: list[Message], start: int, shuffled: bool) -> No
         view = MemoryView()
         outlet = ViewOutlet(view)
         await outlet.apply(states, 1, {0: 1})
-        before = [await view.find(each.id) for each in ENTITIES]
+        before = [await view.find(entity.id) for entity in ENTITIES]
         again = states[start:]
         await outlet.apply(again[::-1] if shuffled else again, 1, {0: 1})
-        assert [await view.find(each.id) for each in ENTITIES] == before
-        for id, stored in zip((each.id for each in ENTITIES), before, strict=True):
-            newest = next((each for each in reversed(states) if each.key == id), None)
+        assert [await view.find(entity.id) for entity in ENTITIES] == before
+        for id, stored in zip((entity.id for entity in ENTITIES), before, strict=True):
+            newest = next((state for state in reversed(states) if state.key == id), None)
             shown = newest is not None and newest.value is not None and "forgotten" not in newest.headers
             assert (stored is not None) == shown
             assert stored is None or (newest and stored.json == newest.value)
@@ -240,7 +240,7 @@ def test_the_backup_sink(history: list[Message], start: int, sizes: list[int]) -
         for batch in _batches(states[start:], sizes):
             await BackupOutlet(store).apply(batch, 1, {0: 1})
         assert await _objects(store) == before
-        newest = {each.key: each.value for each in states}
+        newest = {state.key: state.value for state in states}
         living = {id: text for id, text in newest.items() if text not in (None, b"{}")}
         assert {key.rpartition("/")[2]: text for key, text in before.items()} == {
             f"{id}.json": text for id, text in living.items()
@@ -250,7 +250,7 @@ def test_the_backup_sink(history: list[Message], start: int, sizes: list[int]) -
 
 
 async def _objects(store: Store) -> dict[str, bytes]:
-    return {each.key: await store.get(each.key) async for each in store.list("entities/")}
+    return {info.key: await store.get(info.key) async for info in store.list("entities/")}
 
 
 @settings(max_examples=20, deadline=None)
@@ -260,7 +260,7 @@ def test_the_orchestrators_claims(history: list[Message], start: int, moment: in
 
     async def case() -> None:
         states = (await _judged(history, [4])).states
-        changes = [claim_change(each, lambda entity: {"slots": "1"}) for each in states]
+        changes = [claim_change(state, lambda entity: {"slots": "1"}) for state in states]
         ledger = await open_ledger("memory:")
         claims = ledger.claims
         leader = await claims.lead("one", START)
@@ -268,10 +268,10 @@ def test_the_orchestrators_claims(history: list[Message], start: int, moment: in
         for entity in ENTITIES:
             await claims.admit(entity.id, START, lambda held: None, leader)
         await claims.apply(changes[moment:], 1, {0: 1}, leader)
-        before = [await claims.get(each.id) for each in ENTITIES]
+        before = [await claims.get(entity.id) for entity in ENTITIES]
         # The topic is compacted: of an entity that was forgotten and made anew, the forgetting is not read again.
         await claims.apply(list(dict(changes[start:]).items()), 1, {0: 1}, leader)
-        assert [await claims.get(each.id) for each in ENTITIES] == before
+        assert [await claims.get(entity.id) for entity in ENTITIES] == before
         await ledger.close()
 
     asyncio.run(case())
@@ -286,15 +286,15 @@ def test_the_reaper(history: list[Message], days: int) -> None:
         log = (await _judged(history, [4])).log
         now = START + timedelta(days=days)
         first, again = await _reaped(log, now), await _reaped(log, now)
-        assert [each.headers["id"] for each in again] == [each.headers["id"] for each in first]
+        assert [output.headers["id"] for output in again] == [output.headers["id"] for output in first]
         aggregator = Aggregator(log)
         aggregator.begin()
         made = [
-            each
+            output
             for message in (*first, *again)
-            for each in await aggregator.step(await _at_the_end(log, message))
+            for output in await aggregator.step(await _at_the_end(log, message))
         ]
-        assert len([each for each in made if each.topic == STATE]) == len(first)
+        assert len([output for output in made if output.topic == STATE]) == len(first)
         await log.publish(made)
         assert await reap(log, now) == 0
 
@@ -303,7 +303,9 @@ def test_the_reaper(history: list[Message], days: int) -> None:
 
 async def _reaped(log: MemoryLog, now: datetime) -> list[Message]:
     """The commands that one look gives."""
-    commands = [each for record in await everything(log, STATE) if (each := due(record, now)) is not None]
+    commands = [
+        command for record in await everything(log, STATE) if (command := due(record, now)) is not None
+    ]
     assert await reap(log, now) == len(commands)
     return commands
 

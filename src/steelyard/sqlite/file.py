@@ -96,7 +96,7 @@ class Turn:
         if fault is not None:
             raise DatabaseError(f"{fault}; nothing more is written to it")
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """The other processes: something was committed. They look now and then anyway, and the commit stands."""
         with contextlib.suppress(OSError):
             os.utime(self._file)
@@ -196,7 +196,7 @@ def ours(name: str, error: BaseException) -> BaseException:
 
 
 def _is_of_statement(error: sqlite3.Error | OSError) -> bool:
-    """Whether the statement is at fault: a value that is too large, of no known type, or against a constraint.
+    """Return whether the statement is at fault: a value that is too large, of no known type, or against a constraint.
 
     Errors of the file, the disk, memory or a lock have codes of their own. Python's module raises ProgrammingError and
     InterfaceError without a code, for values that it cannot bind.

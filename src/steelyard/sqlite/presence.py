@@ -1,4 +1,4 @@
-"""Whether a database's files are still those that were opened. Writers ask before each commit.
+"""Return whether a database's files are still those that were opened. Writers ask before each commit.
 
 SQLite goes on writing to a file that was deleted or replaced under it: all of that would be gone at the next start.
 Linux alone is meant: a file is known by its device and inode.
@@ -20,11 +20,11 @@ class Presence:
 
     def fault(self) -> str | None:
         """Fault of a file that was taken away or replaced while in use; None while all are there."""
-        found = self._look()
+        identities = self._look()
         for place, known in self._known.items():
-            if place not in found:
+            if place not in identities:
                 return f"{place} was taken away while it was in use"
-            if found[place] != known:
+            if identities[place] != known:
                 return f"{place} was replaced by another file while it was in use"
         size = self._path.stat().st_size
         if size < self._size:  # it never shrinks by itself
@@ -33,12 +33,12 @@ class Presence:
         return None
 
     def _look(self) -> Mapping[Path, tuple[int, int]]:
-        found = {}
+        identities = {}
         for suffix in _SUFFIXES:
             place = Path(f"{self._path}{suffix}")
             try:
                 facts = place.stat()
             except FileNotFoundError:
                 continue
-            found[place] = facts.st_dev, facts.st_ino
-        return found
+            identities[place] = facts.st_dev, facts.st_ino
+        return identities

@@ -1,4 +1,4 @@
-"""Whether a file has the tables that its number of migrations promises. `file.py` asks before it uses one.
+"""Return whether a file has the tables that its number of migrations promises. `file.py` asks before it uses one.
 
 The number alone does not say it: a version that was never released may have had other tables by the same number.
 """
@@ -36,16 +36,16 @@ def _promised(migrations: tuple[str, ...]) -> Shape:
         connection.close()
 
 
-def difference(found: Shape, wanted: Shape) -> str | None:
+def difference(actual: Shape, wanted: Shape) -> str | None:
     """The first thing that is wrong, in words; None where the file is as it should be."""
-    for table in sorted({*found, *wanted}):
-        if table not in found:
+    for table in sorted({*actual, *wanted}):
+        if table not in actual:
             return f"it lacks the table {table}"
         if table not in wanted:
             return f"it has a table {table} that is not known here"
-        if lacking := wanted[table] - found[table]:
+        if lacking := wanted[table] - actual[table]:
             return f"its table {table} lacks {_named(lacking)}"
-        if unknown := found[table] - wanted[table]:
+        if unknown := actual[table] - wanted[table]:
             return f"its table {table} has {_named(unknown)}, which is not known here"
     return None
 

@@ -100,7 +100,7 @@ class Writer:
             raise
         self.commits += 1
         if self._turn:
-            self._turn.tell()
+            self._turn.notify()
 
     def _try(self, item: _Item) -> None:
         """A work in a savepoint of its own, so that its failure is its own."""

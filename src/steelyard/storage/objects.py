@@ -89,20 +89,20 @@ class ObjectStore:
 
     async def head(self, key: str) -> ObjectInfo:
         with self._named(key) as path:
-            found = await obstore.head_async(self._store, path)
-        return ObjectInfo(key, found["size"], found["last_modified"])
+            meta = await obstore.head_async(self._store, path)
+        return ObjectInfo(key, meta["size"], meta["last_modified"])
 
     async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
         # The library's prefixes are whole folders; the rest of the prefix is compared here.
         folder = "/".join(part for part in (self._prefix, prefix.rpartition("/")[0]) if part)
         skip = len(self._prefix) + 1 if self._prefix else 0
-        found: list[ObjectInfo] = []
+        infos: list[ObjectInfo] = []
         async for batch in obstore.list(self._store, prefix=folder or None):
-            for each in batch:
-                key = each["path"][skip:]
+            for meta in batch:
+                key = meta["path"][skip:]
                 if key.startswith(prefix):
-                    found.append(ObjectInfo(key, each["size"], each["last_modified"]))
-        for info in sorted(found, key=lambda info: info.key):
+                    infos.append(ObjectInfo(key, meta["size"], meta["last_modified"]))
+        for info in sorted(infos, key=lambda info: info.key):
             yield info
 
     async def delete(self, key: str) -> None:

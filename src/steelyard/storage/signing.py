@@ -53,11 +53,11 @@ class Signer:
     def verify(self, method: str, path: str, query: str, headers: Mapping[str, str], now: datetime) -> str:
         """The key that this request may act on. `path` is what followed `base_url/`; names of `headers` are in lower
         case. Raises BadSignature."""
-        asked = dict(parse_qsl(query))
-        key, until = unquote(path), asked.get("expires", "")
-        names = [name for name in asked.get("headers", "").split(",") if name]
+        parameters = dict(parse_qsl(query))
+        key, until = unquote(path), parameters.get("expires", "")
+        names = [name for name in parameters.get("headers", "").split(",") if name]
         wanted = self._signature(method, key, until, {name: headers.get(name, "") for name in names})
-        if not hmac.compare_digest(wanted.encode(), asked.get("signature", "").encode()):
+        if not hmac.compare_digest(wanted.encode(), parameters.get("signature", "").encode()):
             also = f", with the headers {', '.join(names)} that it was signed with" if names else ""
             raise BadSignature(f"signature: is not one for {method} of {key!r}{also}")
         if now.timestamp() >= int(until):

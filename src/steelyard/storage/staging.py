@@ -133,7 +133,7 @@ async def discard(store: Store, area: Area) -> None:
 
 
 async def _close(store: Store, area: Area, expected: Sequence[Expected]) -> UploadManifest:
-    verified = UploadManifest(files=[await _verified(store, area.key(each.path), each) for each in expected])
+    verified = UploadManifest(files=[await _verified(store, area.key(file.path), file) for file in expected])
     await _create(store, area.closed, verified)
     closed = await _read(store, area.closed)  # of two who close at once, one decides for both
     assert closed is not None
@@ -142,14 +142,14 @@ async def _close(store: Store, area: Area, expected: Sequence[Expected]) -> Uplo
 
 async def _verified(store: Store, key: str, expected: Expected) -> Entry:
     try:
-        found = await asyncio.to_thread(_digest, lambda: sync_reader(store, key), expected.path)
+        digest = await asyncio.to_thread(_digest, lambda: sync_reader(store, key), expected.path)
     except ObjectMissing as error:
         raise NotUploaded(expected.path, "has not been uploaded") from error
-    if expected.size is not None and found.size != expected.size:
-        raise NotAsAnnounced(expected.path, f"has {found.size} bytes, {expected.size} were announced")
-    if expected.md5 is not None and found.md5 != expected.md5:
-        raise NotAsAnnounced(expected.path, f"has the MD5 {found.md5}, {expected.md5} was announced")
-    return found
+    if expected.size is not None and digest.size != expected.size:
+        raise NotAsAnnounced(expected.path, f"has {digest.size} bytes, {expected.size} were announced")
+    if expected.md5 is not None and digest.md5 != expected.md5:
+        raise NotAsAnnounced(expected.path, f"has the MD5 {digest.md5}, {expected.md5} was announced")
+    return digest
 
 
 async def _copy(store: Store, source: str, entry: Entry, target: str, folder: Path) -> None:

@@ -91,15 +91,15 @@ def orders(kind: str) -> Mapping[str, Path]:
 
 def value(entity: Entity, path: Path) -> str | None:
     """The text that lies there; anything else counts as absent."""
-    found: object = entity
+    value: object = entity
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, str) else None
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def labels(entity: Entity) -> Mapping[str, str]:
-    found = entity.get("labels")
-    pairs = found.items() if isinstance(found, dict) else ()
+    labels_ = entity.get("labels")
+    pairs = labels_.items() if isinstance(labels_, dict) else ()
     return {key: text for key, text in pairs if isinstance(text, str)}
 
 

@@ -43,8 +43,19 @@ class MemoryView:
 
     async def query(self, query: Query) -> Sequence[Stored]:
         check(query)
-        known = [each for each in self._known.values() if each.stored and matches(each.entity, query)]
-        return page([row(each.entity, each.stored, query) for each in known if each.stored], query)
+        known = [
+            known_entity
+            for known_entity in self._known.values()
+            if known_entity.stored and matches(known_entity.entity, query)
+        ]
+        return page(
+            [
+                row(known_entity.entity, known_entity.stored, query)
+                for known_entity in known
+                if known_entity.stored
+            ],
+            query,
+        )
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
         return dict(self._positions) if epoch == self._epoch else {}
@@ -52,8 +63,8 @@ class MemoryView:
     async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
         entities = [read(change) for change in changes]
         self._enter(epoch)
-        for change, found in zip(changes, entities, strict=True):
-            self._put(change, found)
+        for change, entity in zip(changes, entities, strict=True):
+            self._put(change, entity)
         for partition, position in positions.items():
             self._positions[partition] = max(position, self._positions.get(partition, 0))
         self._tell()
@@ -71,11 +82,11 @@ class MemoryView:
     def _begin(self, epoch: int) -> None:
         self._epoch, self._positions, self._resync = epoch, {}, self._resync + 1
 
-    def _put(self, change: Change, found: tuple[str, Entity] | None) -> None:
+    def _put(self, change: Change, read: tuple[str, Entity] | None) -> None:
         old = self._known.get(change.id)
         if old is not None and (old.resync, old.position) >= (self._resync, change.position):
             return
-        kind, entity = found or ("", {})
+        kind, entity = read or ("", {})
         stored = Stored(kind, change.id, change.json, change.position) if change.json is not None else None
         self._known[change.id] = Known(change.position, self._resync, stored, entity)
 
@@ -84,9 +95,9 @@ class MemoryView:
         if self._swept == self._resync:
             return 0
         reached = await self.positions(epoch)
-        if behind := [each for each, end in before.items() if reached.get(each, 0) < end]:
+        if behind := [partition for partition, end in before.items() if reached.get(partition, 0) < end]:
             raise ViewError(f"the resync has not come to the end of partitions {behind}")
-        gone = [id for id, each in self._known.items() if each.resync < self._resync]
+        gone = [id for id, known in self._known.items() if known.resync < self._resync]
         count = sum(self._known.pop(id).stored is not None for id in gone)
         self._swept = self._resync
         self._tell()

@@ -24,7 +24,7 @@ def parsed(stored: Stored) -> Entity:
 def check(query: Query) -> None:
     """Raises BadQuery for what the kind does not have."""
     known = filters(query.kind)
-    for name in [*query.filters, *(name for each in query.any_of for name in each)]:
+    for name in [*query.filters, *(name for condition in query.any_of for name in condition)]:
         if name not in known and not name.startswith(LABEL):
             raise BadQuery(name, f"no filter of {query.kind}; there are {', '.join(known)}, labels.KEY")
     if query.order_by is not None and query.order_by not in orders(query.kind):
@@ -48,14 +48,14 @@ def after_key(query: Query) -> tuple[Key, str] | None:
 
 
 def matches(entity: Entity, query: Query) -> bool:
-    """Whether filters, `any_of`, labels and scope hold; not whether the cursor has passed it."""
+    """Return whether filters, `any_of`, labels and scope hold; not whether the cursor has passed it."""
     if entity.get("kind") != query.kind:
         return False
     account, id = value(entity, ("account",)) or "", value(entity, ("id",)) or ""
     return (
         query.scope.covers(account, id)
         and _holds(entity, query.kind, query.filters)
-        and (not query.any_of or any(_holds(entity, query.kind, each) for each in query.any_of))
+        and (not query.any_of or any(_holds(entity, query.kind, condition) for condition in query.any_of))
         and labels(entity).items() >= query.labels.items()
     )
 
@@ -101,15 +101,15 @@ def widened(query: Query, overlay: Sequence[Stored]) -> Query:
     return query if query.limit is None else replace(query, limit=query.limit + len(overlay))
 
 
-def merge(query: Query, found: Sequence[Stored], overlay: Sequence[Stored]) -> list[Stored]:
+def merge(query: Query, answer: Sequence[Stored], overlay: Sequence[Stored]) -> list[Stored]:
     """The answer to `query` once `overlay` is applied, from the answer to `widened(query, overlay)`.
 
     `overlay` is what the view does not show yet: entities that are new to it, or newer states of what it has. Where
     both have an entity the later position counts.
     """
     if not overlay:
-        return list(found)
-    newest = {stored.id: stored for stored in found}
+        return list(answer)
+    newest = {stored.id: stored for stored in answer}
     for stored in overlay:
         if stored.id not in newest or newest[stored.id].position < stored.position:
             newest[stored.id] = stored

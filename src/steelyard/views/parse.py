@@ -54,18 +54,18 @@ def _json(field: str, text: str) -> object:
 def _any_of(kind: str, text: str | None) -> Sequence[Mapping[str, Sequence[str]]]:
     if text is None:
         return ()
-    found = _json("query", text)
-    conditions = found if isinstance(found, list) else [found]
+    content = _json("query", text)
+    conditions = content if isinstance(content, list) else [content]
     if not 1 <= len(conditions) <= MOST_CONDITIONS:
         raise BadQuery("query", f"{len(conditions)} conditions, where 1 to {MOST_CONDITIONS} may be")
-    return [_condition(kind, each) for each in conditions]
+    return [_condition(kind, condition) for condition in conditions]
 
 
-def _condition(kind: str, found: object) -> Mapping[str, Sequence[str]]:
-    if not isinstance(found, dict):
-        raise BadQuery("query", f"{found!r} should be an object or a list of objects")
+def _condition(kind: str, content: object) -> Mapping[str, Sequence[str]]:
+    if not isinstance(content, dict):
+        raise BadQuery("query", f"{content!r} should be an object or a list of objects")
     condition: dict[str, Sequence[str]] = {}
-    for name, value in found.items():
+    for name, value in content.items():
         if name == "labels":
             condition |= {LABEL + key: (text,) for key, text in _pairs("query", value).items()}
         elif name in filters(kind) or name.startswith(LABEL):
@@ -77,7 +77,7 @@ def _condition(kind: str, found: object) -> Mapping[str, Sequence[str]]:
 
 def _values(name: str, value: object) -> Sequence[str]:
     values = value if isinstance(value, list) else [value]
-    if not all(isinstance(each, str) for each in values):
+    if not all(isinstance(value, str) for value in values):
         raise BadQuery("query", f"{name}: {value!r} should be a text or a list of texts")
     if len(values) > MOST_VALUES:
         raise BadQuery("query", f"{name}: {len(values)} values, where at most {MOST_VALUES} may be")
@@ -88,10 +88,10 @@ def _labels(text: str | None) -> Mapping[str, str]:
     return _pairs("labels", _json("labels", text)) if text is not None else {}
 
 
-def _pairs(field: str, found: object) -> Mapping[str, str]:
-    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
-        raise BadQuery(field, f'{found!r} should be an object of texts, such as {{"tier": "gold"}}')
-    return found
+def _pairs(field: str, content: object) -> Mapping[str, str]:
+    if not isinstance(content, dict) or not all(isinstance(value, str) for value in content.values()):
+        raise BadQuery(field, f'{content!r} should be an object of texts, such as {{"tier": "gold"}}')
+    return content
 
 
 def _order(text: str | None, order_by: str | None) -> Literal["ascending", "descending"]:

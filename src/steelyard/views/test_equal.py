@@ -18,7 +18,7 @@ from steelyard.views.view import Change, Position, Query, Stored, View
 
 IDS = [f"{n:032x}" for n in range(12)]
 WORDS = st.sampled_from(["a", "b", "", "é", "a,b", "0", "\u0000", "\U0001f600"])
-TIMES = st.sampled_from([f"2026-01-01T00:00:0{each}Z" for each in ("0", "0.5", "0.500001", "1")])
+TIMES = st.sampled_from([f"2026-01-01T00:00:0{second}Z" for second in ("0", "0.5", "0.500001", "1")])
 LABELS = st.dictionaries(st.sampled_from(["x", "a.b/c"]), WORDS, max_size=2)
 
 ENTITIES = st.fixed_dictionaries(
@@ -117,9 +117,9 @@ def test_an_overlay_is_as_if_it_were_applied(
             for number, (id, entity, epoch, _) in enumerate(more)
             if entity is not None
         ]
-        await later.apply([Change(each.id, each.json, each.position) for each in overlay], 3, {})
+        await later.apply([Change(stored.id, stored.json, stored.position) for stored in overlay], 3, {})
         for query in queries:
-            found = await view.query(widened(query, overlay))
-            assert merge(query, found, overlay) == await later.query(query)
+            results = await view.query(widened(query, overlay))
+            assert merge(query, results, overlay) == await later.query(query)
 
     asyncio.run(case())

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from pydantic import ValidationError
 
-from steelyard.accounts.database import Asked, KeyTaken, NameTaken, NoSuchAccount
+from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken, NoSuchAccount
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 from steelyard.sqlite import Database
 
@@ -48,7 +48,7 @@ class SqliteAccounts:
         identity: Identity,
         now: datetime,
         permissions: Sequence[AccessGrant] = (),
-        asked: Asked | None = None,
+        request: CreationRequest | None = None,
     ) -> Account:
         account = Account(
             id=self._new_id(), name=name, identity=identity, creationTime=now, lastTransitionTime=now
@@ -57,15 +57,15 @@ class SqliteAccounts:
             _permit(account, permissions, self._new_id())
 
         def insert(connection: sqlite3.Connection) -> Account:
-            if asked is not None and (earlier := _made_for(connection, asked)) is not None:
+            if request is not None and (earlier := _made_for(connection, request)) is not None:
                 return earlier
             if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
                 raise NameTaken(f"name: {name!r} is taken by another account")
             row = (account.id, name, account.dump_json())
             connection.execute("INSERT INTO accounts VALUES (?, ?, ?)", row)
-            if asked is not None:
-                request = (asked.requester, asked.key, asked.request, account.id)
-                connection.execute("INSERT INTO account_requests VALUES (?, ?, ?, ?)", request)
+            if request is not None:
+                values = (request.requester, request.key, request.digest, account.id)
+                connection.execute("INSERT INTO account_requests VALUES (?, ?, ?, ?)", values)
             connection.execute(_TOUCH)
             return account
 
@@ -175,18 +175,18 @@ def _account(connection: sqlite3.Connection, column: str, value: str) -> Account
         return None
     keys = connection.execute("SELECT json FROM keys WHERE account = ? ORDER BY id", (row[0],)).fetchall()
     account = Account.model_validate_json(row[1])
-    account.apiKeys = [APIKey.model_validate_json(each[0]) for each in keys]
+    account.apiKeys = [APIKey.model_validate_json(key[0]) for key in keys]
     return account
 
 
-def _made_for(connection: sqlite3.Connection, asked: Asked) -> Account | None:
+def _made_for(connection: sqlite3.Connection, request: CreationRequest) -> Account | None:
     """The account that an earlier request of this key has made."""
     query = "SELECT request, account FROM account_requests WHERE requester = ? AND key = ?"
-    row = connection.execute(query, (asked.requester, asked.key)).fetchone()
+    row = connection.execute(query, (request.requester, request.key)).fetchone()
     if row is None:
         return None
-    if row[0] != asked.request:
-        raise KeyTaken(f"key {asked.key!r} was given with another request")
+    if row[0] != request.digest:
+        raise KeyTaken(f"key {request.key!r} was given with another request")
     return _account(connection, "id", row[1])
 
 

@@ -87,7 +87,7 @@ class SqliteClaims:
     async def unfinished(self) -> Sequence[Claim]:
         query = f"SELECT {_COLUMNS} FROM claims WHERE {_UNFINISHED} ORDER BY created, id"
         return await self._database.read(
-            lambda connection: [_claim(each) for each in connection.execute(query)]
+            lambda connection: [_claim(row) for row in connection.execute(query)]
         )
 
     async def known(self, ids: Sequence[str]) -> Mapping[str, Claim]:
@@ -212,7 +212,7 @@ def _counted(connection: sqlite3.Connection, since: datetime | None) -> list[Cla
         queries.append(f"SELECT {_WITHOUT_JSON} FROM claims WHERE admitted IS NOT NULL AND admitted >= ?")
         queries.append(f"SELECT {_PAST} FROM past_admissions WHERE admitted >= ?")
         values = [since.timestamp()] * 2
-    return [_claim(each) for each in connection.execute(" UNION ".join(queries), values)]
+    return [_claim(row) for row in connection.execute(" UNION ".join(queries), values)]
 
 
 def _get(connection: sqlite3.Connection, id: str) -> Claim | None:
@@ -222,7 +222,7 @@ def _get(connection: sqlite3.Connection, id: str) -> Claim | None:
 
 def _claim(row: _Row) -> Claim:
     id, kind, account, status, json, epoch, offset, created, reason, message, blocked, quantities = row[:12]
-    admitted, released, terminal = (_time(each) for each in row[12:])
+    admitted, released, terminal = (_time(text) for text in row[12:])
     return Claim(
         id=id, kind=kind, account=account, status=status, json=json, position=(epoch, offset),
         created=datetime.fromtimestamp(created, UTC), reason=reason, message=message,

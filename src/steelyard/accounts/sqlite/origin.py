@@ -52,7 +52,7 @@ def _origin(connection: sqlite3.Connection) -> Origin | None:
 
 
 def _used(connection: sqlite3.Connection) -> bool:
-    """Whether a version without origins has written the file."""
+    """Return whether a version without origins has written the file."""
     return (
         connection.execute("SELECT 1 FROM signing_keys UNION SELECT 1 FROM accounts").fetchone() is not None
     )

@@ -54,7 +54,7 @@ class SqliteOutbox:
                 return _taken_over(connection, earlier)
             connection.executemany(
                 f"INSERT INTO outbox ({_COLUMNS}) VALUES ({', '.join('?' * 14)})",
-                [_values(each) for each in (row, *others)],
+                [_values(item) for item in (row, *others)],
             )
             return row
 
@@ -83,7 +83,7 @@ class SqliteOutbox:
         await self._mark("visible", commands)
 
     async def _mark(self, column: str, commands: Sequence[str]) -> None:
-        rows = [(each,) for each in commands]
+        rows = [(command,) for command in commands]
         await self._database.write(
             lambda connection: (
                 connection.executemany(f"UPDATE outbox SET {column} = 1 WHERE command = ?", rows).rowcount
@@ -94,8 +94,8 @@ class SqliteOutbox:
         return self._select("partition IS NULL AND visible = 0")
 
     async def pending(self, kind: str | None = None, entity: str | None = None) -> Sequence[OutboxRow]:
-        asked = {"kind": kind, "entity": entity}
-        given = {name: value for name, value in asked.items() if value is not None}
+        conditions = {"kind": kind, "entity": entity}
+        given = {name: value for name, value in conditions.items() if value is not None}
         return self._select(
             " AND ".join(["visible = 0", *(f"{name} = ?" for name in given)]), *given.values()
         )
@@ -111,7 +111,7 @@ class SqliteOutbox:
     def _select(self, where: str, *values: str) -> list[OutboxRow]:
         query = f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number"
         return self._database.read_now(
-            lambda connection: [_row(each) for each in connection.execute(query, values)]
+            lambda connection: [_row(values_) for values_ in connection.execute(query, values)]
         )
 
     async def expire(self, before: datetime) -> int:
@@ -141,8 +141,8 @@ def _earlier(connection: sqlite3.Connection, row: OutboxRow, window: float) -> O
     if row.idempotency_key is not None:
         where, values = "account = ? AND idempotency_key = ?", (row.account, row.idempotency_key)
     query = f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number LIMIT 1"
-    found = connection.execute(query, values).fetchone()
-    return _row(found) if found else None
+    earlier = connection.execute(query, values).fetchone()
+    return _row(earlier) if earlier else None
 
 
 def _taken_over(connection: sqlite3.Connection, earlier: OutboxRow) -> OutboxRow:

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from steelyard.accounts.database import Asked, KeyTaken, NameTaken
+from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken
 from steelyard.api.accounts.loading import load_account
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, NotImplementedYet, key_taken
@@ -17,10 +17,12 @@ async def create(context: RequestContext) -> Response:
         raise Forbidden("the token lacks accounts/create for all accounts")
     origin = context.command_origin()
     key = origin.idempotency_key
-    request_key = None if key is None else Asked(origin.actor, key, origin.digest)
+    request_key = None if key is None else CreationRequest(origin.actor, key, origin.digest)
     try:
         return model_response(
-            await context.api.accounts.create(request.name, request.identity, context.now, asked=request_key)
+            await context.api.accounts.create(
+                request.name, request.identity, context.now, request=request_key
+            )
         )
     except NameTaken as error:
         raise Conflict(f"name: {request.name!r} is another account's", field="name") from error

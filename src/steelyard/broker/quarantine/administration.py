@@ -37,13 +37,13 @@ def quarantined_of(record: Record) -> Quarantined | None:
 
 async def quarantined(log: Log) -> list[Quarantined]:
     """List all quarantines, the longest first."""
-    found = [
+    held = [
         entity
         async for records in topic_pieces(log, QUARANTINE)
         for record in records
         if (entity := quarantined_of(record)) is not None
     ]
-    return sorted(found, key=lambda entity: (entity.since, entity.key, entity.consumer))
+    return sorted(held, key=lambda entity: (entity.since, entity.key, entity.consumer))
 
 
 async def end_quarantine(log: Log, entities: Sequence[Quarantined], *, dropping: bool) -> None:

@@ -231,11 +231,11 @@ class Waiting:
 
 
 async def _waiting(log: Log, key: str) -> list[Waiting]:
-    found: list[Waiting] = []
+    waiting: list[Waiting] = []
     async for record in partition_records(log, WAITING, partition_of(key, log.partitions)):
         if record.key == key:
-            found = [] if RELEASE in record.headers else [*found, _original(record)]
-    return found
+            waiting = [] if RELEASE in record.headers else [*waiting, _original(record)]
+    return waiting
 
 
 async def waiting_of(log: Log, key: str) -> list[Record]:

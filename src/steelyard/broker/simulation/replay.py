@@ -23,22 +23,22 @@ class Crash(BaseException):
 def woven(histories: Sequence[Sequence[Message]], random: Random) -> list[Message]:
     """One history from several: each stays in its order, between them there is none."""
     left = [list(history) for history in histories if history]
-    found = []
+    result = []
     while left:
         history = random.choice(left)
-        found.append(history.pop(0))
-        left = [each for each in left if each]
-    return found
+        result.append(history.pop(0))
+        left = [messages for messages in left if messages]
+    return result
 
 
 def doubled(history: Sequence[Message], random: Random, share: float = 0.2) -> list[Message]:
     """Some messages come again, at once or much later, as from a sender that did not get its answer."""
-    found = list(history)
+    result = list(history)
     for message in history:
         if random.random() < share:
-            first = found.index(message)
-            found.insert(random.randint(first + 1, len(found)), message)
-    return found
+            first = result.index(message)
+            result.insert(random.randint(first + 1, len(result)), message)
+    return result
 
 
 async def work_off(log: Log, group: str, topic: str, make: MakeStep, limits: Sequence[int] = (500,)) -> None:

@@ -66,7 +66,7 @@ class Forgetful(Collector):
 
 
 async def states(log: Log) -> dict[str, list[str]]:
-    return {each.key: orjson.loads(each.value or b"") for each in await everything(log, STATE)}
+    return {record.key: orjson.loads(record.value or b"") for record in await everything(log, STATE)}
 
 
 FAILING, ENDS = {"bad", "odd"}, {"release", "drop"}
@@ -92,11 +92,11 @@ def expected(values: Sequence[str]) -> list[str]:
             again, waiting = waiting[value == "drop" :], []
         else:
             again = [value]
-        for each in again:
-            if waiting or each in FAILING:
-                waiting.append(each)
+        for record in again:
+            if waiting or record in FAILING:
+                waiting.append(record)
             else:
-                done.append(each)
+                done.append(record)
     return done
 
 
@@ -186,19 +186,19 @@ async def test_a_service_that_a_crash_breaks_is_found(make: type[Collector], rig
     async def run(log: MemoryLog) -> None:
         await work_off(log, GROUP, EVENTS, make)
 
-    found = [len(await everything(log, OUTCOMES)) async for log in every_crash([message("a", "1")], run)]
+    counts = [len(await everything(log, OUTCOMES)) async for log in every_crash([message("a", "1")], run)]
     writes = [log.written async for log in every_crash([message("a", "1")], run)]
-    assert (set(found) == {1} and len(writes) == 3) == right, "two moments of one write, and none"
+    assert (set(counts) == {1} and len(writes) == 3) == right, "two moments of one write, and none"
 
 
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=20, deadline=None)
 def test_histories_are_woven_and_doubled_in_order(random: Random) -> None:
     histories = [[message(key, str(n)) for n in range(6)] for key in "abc"]
-    found = woven(histories, random)
-    assert [[each for each in found if each.key == key] for key in "abc"] == histories
-    more = doubled(found, random, 0.5)
-    assert list(dict.fromkeys(str(each) for each in more)) == [str(each) for each in found]
+    mixed = woven(histories, random)
+    assert [[item for item in mixed if item.key == key] for key in "abc"] == histories
+    more = doubled(mixed, random, 0.5)
+    assert list(dict.fromkeys(str(output) for output in more)) == [str(output) for output in mixed]
 
 
 def test_a_step_is_what_the_loop_takes() -> None:

@@ -108,7 +108,7 @@ class SqliteLog:
 
     async def placed(self, messages: Sequence[Message]) -> list[Placed]:
         """The messages with their partitions; topics that are new are made. Raises LogError."""
-        placed = [(each, records.placed(each, self.partitions)) for each in messages]
+        placed = [(message, records.placed(message, self.partitions)) for message in messages]
         for message in messages:
             await self.topic(message.topic)
         return placed
@@ -132,8 +132,8 @@ class SqliteLog:
         return dict.fromkeys(range(self.partitions), self.file.read_now(records.end))
 
     async def latest(self, topic: str, key: str) -> Record | None:
-        found = await self.topic(topic)
-        return self.file.read_now(lambda connection: records.latest(connection, found, key))
+        known = await self.topic(topic)
+        return self.file.read_now(lambda connection: records.latest(connection, known, key))
 
     def version(self) -> int:
         return self.file.version()
@@ -147,13 +147,13 @@ class SqliteLog:
         return inbox
 
     async def expire(self, topic: str, before: datetime) -> int:
-        found = await self.topic(topic)
-        if found.compacted is not None:
-            return await self._chunks(partial(records.expire_tombstones, topic=found, before=before))
+        known = await self.topic(topic)
+        if known.compacted is not None:
+            return await self._chunks(partial(records.expire_tombstones, topic=known, before=before))
         gone = 0
         for partition in range(self.partitions):
             gone += await self._chunks(
-                partial(records.expire, topic=found, partition=partition, before=before)
+                partial(records.expire, topic=known, partition=partition, before=before)
             )
         return gone
 
@@ -233,11 +233,11 @@ class SqliteInbox:
     def _stale(self) -> bool:
         if time.monotonic() - self._renewed > members.RENEW_SECONDS:
             return True
-        found = self._log.file.read_now(lambda connection: members.generation(connection, self._member))
-        return found != self._held.generation
+        generation = self._log.file.read_now(lambda connection: members.generation(connection, self._member))
+        return generation != self._held.generation
 
     def _gather(self, limit: int) -> Batch:
-        starts = [each for each in self._held.positions.items() if each[0] not in self._paused]
+        starts = [position for position in self._held.positions.items() if position[0] not in self._paused]
         self._turns += 1
         turn = self._turns % len(starts) if starts else 0
         return gather(partial(self._log.read_now, self._topic), dict(starts[turn:] + starts[:turn]), limit)

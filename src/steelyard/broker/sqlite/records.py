@@ -170,14 +170,14 @@ def read(
         f"SELECT {_COLUMNS} FROM records WHERE position >= ? AND position < ? ORDER BY position LIMIT ?",
         (first + max(0, min(start, _PLACE)), first + _PLACE, limit),
     )
-    found: list[Record] = []
+    read: list[Record] = []
     size = 0
     for row in rows:
         size += len(row[5] or b"")
-        if found and size > READ_BYTES:
+        if read and size > READ_BYTES:
             break
-        found.append(_record(topic.name, row))
-    return found
+        read.append(_record(topic.name, row))
+    return read
 
 
 def latest(connection: sqlite3.Connection, topic: Topic, key: str) -> Record | None:
@@ -223,8 +223,8 @@ def expire(connection: sqlite3.Connection, topic: Topic, partition: int, before:
 def _unread(connection: sqlite3.Connection, topic: Topic, partition: int) -> int:
     """The first offset that some group has yet to read."""
     query = "SELECT min(next) FROM positions WHERE topic = ? AND partition = ?"
-    (found,) = connection.execute(query, (topic.name, partition)).fetchone()
-    return _PLACE if found is None else int(found)
+    (offset,) = connection.execute(query, (topic.name, partition)).fetchone()
+    return _PLACE if offset is None else int(offset)
 
 
 def _place(position: int) -> int:

@@ -41,7 +41,7 @@ class Application:
 
 
 def is_seen(state: State | None, record: Record, epoch: int) -> bool:
-    """Whether the entity's state is the one of this command or of a later one."""
+    """Return whether the entity's state is the one of this command or of a later one."""
     if state is None:
         return False
     # Offsets of another log's epoch, or of another partition, cannot be compared.

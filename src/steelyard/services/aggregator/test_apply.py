@@ -38,26 +38,26 @@ class Entity:
         self.offset = 0
         self.state: State | None = None
         self.outcome: Json = {}
-        for each in commands:
-            self.does(each)
+        for command in commands:
+            self.does(command)
 
     def does(self, command: Command, source: str = "api", **more: Any) -> str:
         """What became of it."""
         self.offset += 1
         return self.reads(record(message(command, source, **more), self.offset))
 
-    def reads(self, found: Record) -> str:
-        assert found.value is not None
-        applied = apply_command(parse_command(found.value), found, self.state, EPOCH)
+    def reads(self, sent: Record) -> str:
+        assert sent.value is not None
+        applied = apply_command(parse_command(sent.value), sent, self.state, EPOCH)
         if applied is None:
             return "seen"
         self.outcome = orjson.loads(applied.outcome.value or b"")
-        assert (applied.outcome.topic, applied.outcome.key) == (OUTCOMES, found.key)
-        assert self.outcome["command"] == found.headers["id"]
+        assert (applied.outcome.topic, applied.outcome.key) == (OUTCOMES, sent.key)
+        assert self.outcome["command"] == sent.headers["id"]
         assert (self.outcome["outcome"] == "applied") == (applied.state is not None)
         if applied.state is not None:
-            assert (applied.state.topic, applied.state.partition) == (STATE, found.partition)
-            self.state = state_of(_kept(applied.state, found))
+            assert (applied.state.topic, applied.state.partition) == (STATE, sent.partition)
+            self.state = state_of(_kept(applied.state, sent))
         return str(self.outcome["outcome"])
 
     @property
@@ -67,15 +67,15 @@ class Entity:
         return self.state.content
 
 
-def _kept(changed: Message, found: Record) -> Record:
-    return replace(found, topic=STATE, value=changed.value, headers=changed.headers)
+def _kept(changed: Message, sent: Record) -> Record:
+    return replace(sent, topic=STATE, value=changed.value, headers=changed.headers)
 
 
 def in_status(*path: str) -> Entity:
     """An evaluation that has come so far: `source:status`, each."""
     entity = Entity(create(EVALUATION))
-    for each in path:
-        source, _, new = each.partition(":")
+    for step in path:
+        source, _, new = step.partition(":")
         assert entity.does(status(EVALUATION, new), source) == "applied"
     return entity
 
@@ -146,9 +146,9 @@ def test_reason_and_message_go_with_what_they_explain() -> None:
 def test_what_was_seen_is_passed_over() -> None:
     entity = Entity()
     commands: tuple[Command, ...] = (create(EVALUATION), labels(EVALUATION, a="1"))
-    sent = [record(message(each), at) for at, each in enumerate(commands)]
-    assert [entity.reads(each) for each in sent] == ["applied", "applied"]
-    assert [entity.reads(each) for each in sent] == ["seen", "seen"]
+    sent = [record(message(command), at) for at, command in enumerate(commands)]
+    assert [entity.reads(item) for item in sent] == ["applied", "applied"]
+    assert [entity.reads(item) for item in sent] == ["seen", "seen"]
 
 
 def test_a_doubled_command_is_known_by_its_id() -> None:
@@ -174,8 +174,8 @@ def test_another_epoch_begins_anew() -> None:
     """Offsets of another log say nothing; the ids of the last commands still do."""
     entity = Entity(create(EVALUATION), labels(EVALUATION, a="1"))
     assert entity.state is not None
-    found = record(message(labels(EVALUATION, a="2")), 0)
-    applied = apply_command(parse_command(found.value or b""), found, entity.state, EPOCH + 1)
+    sent = record(message(labels(EVALUATION, a="2")), 0)
+    applied = apply_command(parse_command(sent.value or b""), sent, entity.state, EPOCH + 1)
     assert applied is not None
     assert applied.state is not None
     assert (applied.state.headers["epoch"], applied.state.headers["offset"]) == (str(EPOCH + 1), "0")
@@ -190,7 +190,7 @@ def test_another_epoch_begins_anew() -> None:
         restore(EVALUATION),
         forget(EVALUATION),
     ],
-    ids=lambda each: each.command,
+    ids=lambda command: command.command,
 )
 def test_who_is_unknown_or_forgotten_is_not_made_by_an_edit(command: Command) -> None:
     entity = Entity()
@@ -316,9 +316,12 @@ def test_commands_that_come_again_after_the_tombstone_revive_nothing() -> None:
     entity = Entity()
     sent = [
         record(
-            message(each, "reaper" if each.command == "ForgetEntity" else "api", after=timedelta(days=at)), at
+            message(
+                command, "reaper" if command.command == "ForgetEntity" else "api", after=timedelta(days=at)
+            ),
+            at,
         )
-        for at, each in (
+        for at, command in (
             (0, create(EVALUATION)),
             (1, status(EVALUATION, "Deleted")),
             (8, forget(EVALUATION)),
@@ -326,8 +329,8 @@ def test_commands_that_come_again_after_the_tombstone_revive_nothing() -> None:
             (22, forget(EVALUATION)),
         )
     ]
-    assert [entity.reads(each) for each in sent] == ["applied", "applied", "applied", "rejected", "applied"]
-    assert [entity.reads(each) for each in sent] == ["seen"] * 5
+    assert [entity.reads(item) for item in sent] == ["applied", "applied", "applied", "rejected", "applied"]
+    assert [entity.reads(item) for item in sent] == ["seen"] * 5
     entity.offset = 30
     assert entity.does(create(EVALUATION)) == "applied", "whoever asks so late means a new one"
 
@@ -349,9 +352,9 @@ def test_an_entity_at_its_limit_still_fails_with_what_a_pod_has_said(said: str) 
     assert entity.does(full) == "applied"
     assert len(orjson.dumps(entity.content)) == ENTITY_BYTES
     assert entity.does(labels(EVALUATION, a="1")) == "rejected"
-    told = Status("Failed", reason="ClientFailed", message=said)
+    patch = Status("Failed", reason="ClientFailed", message=said)
     command = status_command(
-        EVALUATION.id, "Evaluation", told, source="informer", time=START, command="c" * 32
+        EVALUATION.id, "Evaluation", patch, source="informer", time=START, command="c" * 32
     )
     entity.offset += 1
     assert entity.reads(record(command, entity.offset)) == "applied"
@@ -382,8 +385,8 @@ def test_what_would_be_no_entity_is_refused_and_puts_nobody_into_quarantine() ->
     entity = Entity(create(make_service()))
     assert entity.state is not None
     broken = replace(entity.state, content={**entity.content, "runner": "none"})
-    found = record(message(labels(make_service(), a="1")), 9)
-    applied = apply_command(parse_command(found.value or b""), found, broken, EPOCH)
+    sent = record(message(labels(make_service(), a="1")), 9)
+    applied = apply_command(parse_command(sent.value or b""), sent, broken, EPOCH)
     assert applied is not None
     assert applied.state is None
     outcome = orjson.loads(applied.outcome.value or b"")
@@ -394,10 +397,10 @@ def test_what_would_be_no_entity_is_refused_and_puts_nobody_into_quarantine() ->
 def test_a_command_that_is_not_implemented_is_said_so() -> None:
     sent = message(labels(EVALUATION, a="1"))
     value = b'{"schemaVersion":"0.1","command":"EditTeam","data":{"id":"e1","kind":"Team"}}'
-    found = record(replace(sent, value=value), 1)
+    received = record(replace(sent, value=value), 1)
     command = parse_command(value)
     assert isinstance(command, UnknownCommand)
-    applied = apply_command(command, found, None, EPOCH)
+    applied = apply_command(command, received, None, EPOCH)
     assert applied is not None
     assert orjson.loads(applied.outcome.value or b"")["reason"] == "NotImplemented"
 

@@ -31,12 +31,12 @@ EVALUATION = make_evaluation()
 
 
 async def outcomes(log: Log) -> list[str]:
-    return [orjson.loads(each.value or b"")["outcome"] for each in await everything(log, OUTCOMES)]
+    return [orjson.loads(record.value or b"")["outcome"] for record in await everything(log, OUTCOMES)]
 
 
 async def test_commands_of_one_batch_see_one_another() -> None:
     log = MemoryLog()
-    await aggregate(log, *(message(each) for each in (create(EVALUATION), labels(EVALUATION, a="1"))))
+    await aggregate(log, *(message(command) for command in (create(EVALUATION), labels(EVALUATION, a="1"))))
     (state,) = await everything(log, STATE)
     assert orjson.loads(state.value or b"")["labels"] == {"a": "1"}
     assert await outcomes(log) == ["applied", "applied"]
@@ -163,9 +163,9 @@ async def test_what_was_put_aside_is_not_put_aside_again() -> None:
     await aggregate(log)
     assert await outcomes(log) == ["applied", "applied"]
     aggregator = Aggregator(log)
-    again = [each for each in await everything(log, EVENTS) if each.value is not None]
+    again = [record for record in await everything(log, EVENTS) if record.value is not None]
     assert len(again) == 3
-    assert [each for event in again for each in await aggregator.step(event)] == []
+    assert [output for event in again for output in await aggregator.step(event)] == []
 
 
 async def test_whenever_it_dies_every_command_counts_once() -> None:
@@ -221,4 +221,4 @@ async def _states(history: Sequence[Message]) -> list[object]:
 
 
 async def _content(log: Log) -> list[object]:
-    return [(each.key, each.value, each.headers) for each in await everything(log, STATE)]
+    return [(record.key, record.value, record.headers) for record in await everything(log, STATE)]

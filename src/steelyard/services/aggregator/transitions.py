@@ -55,5 +55,5 @@ def transitions(kind: str) -> frozenset[Transition]:
 
 
 def is_allowed(kind: str, source: Source, before: str, after: str) -> bool:
-    """Whether `source` may turn `before` into `after`; False for a kind without a table."""
+    """Return whether `source` may turn `before` into `after`; False for a kind without a table."""
     return kind in ENDINGS and Transition(source, before, after) in transitions(kind)

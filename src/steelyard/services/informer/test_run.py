@@ -27,13 +27,13 @@ def make_resource(
     """A resource of entity x1 whose condition holds since noon, beside all others of its kind, which do not."""
     conditions = [
         {
-            "type": each,
-            "status": "True" if each == condition else "False",
+            "type": condition_,
+            "status": "True" if condition_ == condition else "False",
             "reason": reason,
             "message": message,
-            "lastTransitionTime": NOON if each == condition else "2026-01-01T11:00:00Z",
+            "lastTransitionTime": NOON if condition_ == condition else "2026-01-01T11:00:00Z",
         }
-        for each in RESOURCES[kind].conditions
+        for condition_ in RESOURCES[kind].conditions
     ]
     return {
         "kind": kind,
@@ -101,7 +101,7 @@ def test_an_end_outweighs_what_else_may_still_hold() -> None:
     resource = make_resource("InferenceSession", "Ready")
     failed = make_resource("InferenceSession", "Failed", "RunnerFailed", "it exited 1")
     resource["status"]["conditions"] += [
-        each for each in failed["status"]["conditions"] if each["type"] == "Failed"
+        condition for condition in failed["status"]["conditions"] if condition["type"] == "Failed"
     ]
     observed = status_of(resource)
     assert observed

@@ -70,7 +70,7 @@ def admissions(claims: Sequence[Claim], limits: Limits, context: AdmissionContex
 
 
 def is_news(before: Wait | None, after: Wait) -> bool:
-    """Whether a message differs from the one before in more than the count of what is in use."""
+    """Return whether a message differs from the one before in more than the count of what is in use."""
     return (
         before is None
         or before.reason != after.reason
@@ -164,7 +164,7 @@ def _shape(claim: Claim) -> tuple[object, ...]:
 
 
 def is_exempt(claim: Claim) -> bool:
-    """Whether the claim's entity names quotas that do not count for it."""
+    """Return whether the claim's entity names quotas that do not count for it."""
     return _IGNORES.search(claim.json) is not None
 
 

@@ -78,7 +78,7 @@ def slim(resource: Json) -> Json:
 
 
 def is_finished(resource: Json) -> bool:
-    """Whether the resource's workflow has ended, well or badly."""
+    """Return whether the resource's workflow has ended, well or badly."""
     conditions = (resource.get("status") or {}).get("conditions") or ()
     return any(condition["type"] == "Finished" and condition["status"] == "True" for condition in conditions)
 

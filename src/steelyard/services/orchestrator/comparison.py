@@ -16,13 +16,13 @@ from steelyard.services.status_commands import Status, command_id, status_comman
 
 
 def is_unsettled(claim: Claim, cache: ResourceCache) -> bool:
-    """Whether a claim holds something although its entity does not simply run: no resource exists, or it has ended."""
+    """Return whether a claim holds something although its entity does not run: its resource is missing or has ended."""
     is_held = claim.admitted_at is not None and claim.released_at is None
     return is_held and (claim.status != "Admitted" or not cache.resources_of(claim.id))
 
 
 def is_unwanted(claim: Claim | None, now: datetime, keep_seconds: float) -> bool:
-    """Whether an entity's resource, which exists, should not."""
+    """Return whether an entity's resource, which exists, should not."""
     return desired_resource(claim, now, keep_seconds).presence == "absent"
 
 

@@ -1,4 +1,4 @@
-"""Whether an entity's custom resource should exist. Pure; decided anew at every reconciliation of an entity."""
+"""Return whether an entity's custom resource should exist. Pure; decided anew at every reconciliation of an entity."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -55,7 +55,7 @@ class Entities(Protocol):
         ...
 
     async def is_newest(self, claim: Claim) -> bool:
-        """Whether the log holds no newer state of the entity than its claim."""
+        """Return whether the log holds no newer state of the entity than its claim."""
         ...
 
     async def report(self, claim: Claim, status: Status) -> None:
@@ -118,7 +118,7 @@ class Edge:
             await self._entities.report(claim, Status("Admitted"))
 
     def _is_cached(self, claim: Claim) -> bool:
-        """Whether the cache shows the resource under its name, and not being deleted."""
+        """Return whether the cache shows the resource under its name, and not being deleted."""
         expected = (namespace_of(claim.account), resource_name(claim.kind, claim.id))
         return any(
             (resource["metadata"]["namespace"], resource["metadata"]["name"]) == expected
@@ -210,7 +210,7 @@ class Edge:
         _log.info("deleted %s %s", kind, metadata["name"])
 
     async def _has_stopped(self, claim: Claim) -> bool:
-        """Whether nothing of the entity's workflow runs or is about to."""
+        """Return whether nothing of the entity's workflow runs or is about to."""
         resource = await self._get_own(claim)
         if resource and not is_finished(resource):
             return False

@@ -63,7 +63,7 @@ def ignored_quotas(claim: Claim) -> list[QuotaSelector]:
 
 
 def selects(selector: QuotaSelector, shortage: Shortage) -> bool:
-    """Whether the selector names the quota of a shortage."""
+    """Return whether the selector names the quota of a shortage."""
     pairs = (
         (selector.principal, shortage.principal),
         (selector.resource, shortage.resource),

@@ -22,7 +22,7 @@ from steelyard.types import Json
 ENTITY = "dyff.io/entity"
 KIND = "dyff.io/kind"
 
-KUBE: dict[str, Resource] = {each.kind: each for each in DYFF}
+KUBE: dict[str, Resource] = {kind.kind: kind for kind in DYFF}
 """The kinds that have a custom resource."""
 
 MOUNTABLE = ("Dataset", "Model", "Module")
@@ -103,10 +103,14 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
                 "dataset": place("Dataset", entity.dataset),
                 "evaluation": place("Evaluation", entity.evaluation),
             }
-            return own_inputs | {each: place("Module", each) for each in entity.modules}
+            return own_inputs | {module: place("Module", module) for module in entity.modules}
         case Audit():
-            reports = (each.id for each in entity.metadata.preconditions if each.kind == "Report")
-            inputs = {each: place("Report", each) for each in reports}
+            reports = (
+                precondition.id
+                for precondition in entity.metadata.preconditions
+                if precondition.kind == "Report"
+            )
+            inputs = {report: place("Report", report) for report in reports}
             baseline = baseline_of(entity)
             return inputs | ({"baseline": place("Audit", baseline)} if baseline else {})
         case _:

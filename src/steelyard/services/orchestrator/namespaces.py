@@ -35,7 +35,7 @@ def namespace_objects(account: str, credentials: Mapping[str, str]) -> list[tupl
     name = namespace_of(account)
     labels = {**_MADE_BY, ACCOUNT: label_value(account)}
     namespace: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-    objects = [(NAMESPACES, namespace), *((NETWORK_POLICIES, each) for each in _policies(name))]
+    objects = [(NAMESPACES, namespace), *((NETWORK_POLICIES, policy) for policy in _policies(name))]
     if credentials:
         objects.append((SECRETS, _secret(name, credentials)))
     return objects
@@ -80,7 +80,7 @@ class Namespaces:
             _log.info("this Kubernetes serves no network policies, so none are made: %s", error)
 
     async def _served_namespace(self, obj: Json) -> bool:
-        """Whether the namespace is there, so that a 404 speaks of the kind and not of the namespace."""
+        """Return whether the namespace is there, so that a 404 speaks of the kind and not of the namespace."""
         try:
             await self._cluster.get(NAMESPACES, obj["metadata"]["namespace"])
         except NotFound:
@@ -97,7 +97,7 @@ def _policies(namespace: str) -> list[Json]:
             "podSelector": {"matchLabels": {_COMPONENT: "api"}},
         },
     ]
-    asked = {"from": callers, "ports": [{"protocol": "TCP", "port": port} for port in (8000, 8001)]}
+    rule = {"from": callers, "ports": [{"protocol": "TCP", "port": port} for port in (8000, 8001)]}
     return [
         _policy(namespace, "steelyard-default", {"podSelector": {}, "policyTypes": ["Ingress"]}),
         _policy(
@@ -106,7 +106,7 @@ def _policies(namespace: str) -> list[Json]:
             {
                 "podSelector": {"matchLabels": {_COMPONENT: "session"}},
                 "policyTypes": ["Ingress"],
-                "ingress": [asked],
+                "ingress": [rule],
             },
         ),
     ]

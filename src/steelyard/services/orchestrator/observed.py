@@ -119,7 +119,7 @@ class ObservedClaims:
         return obstacles
 
     def begin_report(self, id: str, decision: Wait | Fail, now: datetime) -> bool:
-        """Whether the decision is to be published; from then on it counts as published."""
+        """Return whether the decision is to be published; from then on it counts as published."""
         last = self._reports.get(id)
         if isinstance(decision, Fail):
             is_new = last is None or last.decision != decision

@@ -35,21 +35,21 @@ class Totals:
     """Limits for everybody, and for each account."""
 
     overall: Mapping[str, int]
-    each: Mapping[str, int]
+    per_account: Mapping[str, int]
 
     def shortages(self, claim: Claim, held: Sequence[Claim]) -> list[Shortage]:
-        own = [each for each in held if each.account == claim.account]
-        found = []
+        own = [other for other in held if other.account == claim.account]
+        shortages = []
         for principal, word, limits, others in (
-            (f"accounts/{claim.account}", "Account", self.each, own),
+            (f"accounts/{claim.account}", "Account", self.per_account, own),
             (GLOBAL, "Global", self.overall, held),
         ):
             for resource, limit in limits.items():
                 used = sum(int(other.quantities.get(resource, "0")) for other in others)
                 if used + int(claim.quantities.get(resource, "0")) > limit:
                     message = f"{word} quota exceeded: {resource}: {used}/{limit}"
-                    found.append(Shortage(principal, resource, message))
-        return found
+                    shortages.append(Shortage(principal, resource, message))
+        return shortages
 
 
 def make_limits(slots: int = 100, gpus: int = 100, own_slots: int = 100, own_gpus: int = 100) -> Totals:
@@ -61,8 +61,8 @@ def make_situation(
 ) -> AdmissionContext:
     """`turns` of both resources: minutes by account, or of one by `account resource`."""
     times = {
-        (account.partition(" ")[0], resource): START + timedelta(minutes=each)
-        for account, each in (turns or {}).items()
+        (account.partition(" ")[0], resource): START + timedelta(minutes=resources)
+        for account, resources in (turns or {}).items()
         for resource in (SLOTS, GPUS)
         if account.partition(" ")[2] in {"", resource}
     }
@@ -70,7 +70,7 @@ def make_situation(
 
 
 def admitted(decisions: Mapping[str, Decision]) -> str:
-    return " ".join(id for id, each in decisions.items() if isinstance(each, Admit))
+    return " ".join(id for id, decision in decisions.items() if isinstance(decision, Admit))
 
 
 def message(decisions: Mapping[str, Decision], id: str) -> str:
@@ -199,7 +199,7 @@ def test_an_exempt_one_passes_those_who_wait(selector: dict[str, str], expected:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "news"),
     [
         (None, "Account quota exceeded: slots: 1/1 (position 2)", True),
         (
@@ -224,9 +224,9 @@ def test_an_exempt_one_passes_those_who_wait(selector: dict[str, str], expected:
         ),
     ],
 )
-def test_what_is_in_use_is_no_news(before: str | None, after: str, told: bool) -> None:
+def test_what_is_in_use_is_no_news(before: str | None, after: str, news: bool) -> None:
     earlier = Wait("QuotaLimit", before) if before else None
-    assert is_news(earlier, Wait("QuotaLimit", after)) is told
+    assert is_news(earlier, Wait("QuotaLimit", after)) is news
 
 
 # ---- random worlds
@@ -240,7 +240,7 @@ _claims = st.lists(
         st.sampled_from([0, 0, 1, 2, 8]),
     ),
     max_size=25,
-    unique_by=lambda each: each.id,
+    unique_by=lambda claim: claim.id,
 )
 _limits = st.builds(make_limits, *(st.integers(0, 12) for _ in range(4)))
 
@@ -248,19 +248,21 @@ _limits = st.builds(make_limits, *(st.integers(0, 12) for _ in range(4)))
 @settings(max_examples=150, deadline=None)
 @given(_claims, _claims, _limits)
 def test_never_beyond_a_quota_and_in_order(claims: list[Claim], others: list[Claim], limits: Totals) -> None:
-    held = [replace(each, id=f"held-{each.id}") for each in others if not limits.shortages(each, ())][:3]
+    held = [replace(other, id=f"held-{other.id}") for other in others if not limits.shortages(other, ())][:3]
     decisions = admissions(claims, limits, make_situation(held, minute=120))
-    taken, by_id = list(held), {each.id: each for each in claims}
+    taken, by_id = list(held), {claim.id: claim for claim in claims}
     for id in admitted(decisions).split():
         assert not limits.shortages(by_id[id], taken)
         taken.append(by_id[id])
     for claim in claims:
         if isinstance(decisions[claim.id], Wait):  # nobody like it has passed it
-            later = [each for each in claims if (each.created, each.id) > (claim.created, claim.id)]
+            later = [other for other in claims if (other.created, other.id) > (claim.created, claim.id)]
             alike = [
-                each for each in later if (each.account, each.quantities) == (claim.account, claim.quantities)
+                other
+                for other in later
+                if (other.account, other.quantities) == (claim.account, claim.quantities)
             ]
-            assert all(isinstance(decisions[each.id], Wait) for each in alike)
+            assert all(isinstance(decisions[other.id], Wait) for other in alike)
 
 
 @pytest.mark.parametrize(
@@ -296,10 +298,10 @@ def _wait_of_the_big_one(
                 make_claim(f"{account}-{minute}-{len(waiting)}", account, minute, gpus=chance.choice(gpus))
             )
         decisions = admissions(waiting, limits, make_situation([claim for claim, _ in held], minute, turns))
-        taken = [each for each in waiting if isinstance(decisions[each.id], Admit)]
-        if any(each.id == "big" for each in taken):
+        taken = [claim for claim in waiting if isinstance(decisions[claim.id], Admit)]
+        if any(claim.id == "big" for claim in taken):
             return minute
-        held += [(each, minute + chance.randint(1, LONGEST)) for each in taken]
-        turns |= {f"{each.account} {resource}": minute for each in taken for resource in each.quantities}
-        waiting = [each for each in waiting if each not in taken]
+        held += [(claim, minute + chance.randint(1, LONGEST)) for claim in taken]
+        turns |= {f"{claim.account} {resource}": minute for claim in taken for resource in claim.quantities}
+        waiting = [claim for claim in waiting if claim not in taken]
     return HORIZON

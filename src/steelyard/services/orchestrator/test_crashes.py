@@ -60,13 +60,13 @@ class Doomed:
         self._target, self._effects, self._doom = target, effects, doom
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._target, name)
+        member = getattr(self._target, name)
         if name not in self._effects:
-            return found
+            return member
 
         async def effect(*given: Any, **more: Any) -> Any:
             self._doom()
-            answer = await found(*given, **more)
+            answer = await member(*given, **more)
             self._doom()
             return answer
 
@@ -130,7 +130,7 @@ async def test_between_any_two_effects(
 
 
 async def _one_life(number: int, end: Callable[[Bench, DyffEntity], Awaitable[None]], status: str) -> bool:
-    """Whether it came to die."""
+    """Return whether it came to die."""
     ledger, doom = await open_ledger("memory:"), Doom(number)
     bench = Bench(ledger.claims, Quotas(QuotaSettings()), settings=SETTINGS)
     bench.aggregate()

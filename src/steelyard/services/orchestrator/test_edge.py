@@ -191,14 +191,14 @@ async def test_credentials_of_the_storage_lie_in_the_accounts_namespace() -> Non
 
 
 async def test_a_kubernetes_without_network_policies_is_asked_once() -> None:
-    bench, asked = Bench(), list[str]()
+    bench, requested = Bench(), list[str]()
 
     def serve(verb: str, resource: Resource, name: str) -> None:
         if resource == NETWORK_POLICIES:
-            asked.append(name)
+            requested.append(name)
             raise NotFound("the server could not find the requested resource")
 
     bench.cluster.before_call = serve
     await bench.reconcile()
     assert len(bench.models()) == 1
-    assert asked == ["steelyard-default"]
+    assert requested == ["steelyard-default"]

@@ -60,9 +60,9 @@ async def test_a_state_that_it_cannot_read_is_left_out(bench: Bench) -> None:
     await bench.log.publish([Message(STATE, "x1", broken, state.headers)])
     await bench.create(GOOD)
     await admitted(bench, "m1")
-    (found,) = await held(bench, ("x1", "orchestrator"))
-    assert "creationTime" in found.reason
-    await end_quarantine(bench.log, [found], dropping=True)
+    (entry,) = await held(bench, ("x1", "orchestrator"))
+    assert "creationTime" in entry.reason
+    await end_quarantine(bench.log, [entry], dropping=True)
     await held(bench)
 
 
@@ -79,8 +79,8 @@ async def test_a_look_that_fails_and_fails_puts_its_entity_aside_and_goes_on_try
     bench.start()
     await bench.create(BAD, GOOD)
     await admitted(bench, "m1")
-    (found,) = await held(bench, ("m2", "resources"))
-    assert found.reason.startswith("RecursionError")
+    (entry,) = await held(bench, ("m2", "resources"))
+    assert entry.reason.startswith("RecursionError")
     broken = False
     await admitted(bench, "m2")
     await held(bench)
@@ -92,7 +92,7 @@ def test_an_entity_whose_obstacles_are_unknown_waits_and_says_so() -> None:
         observed.update(id, claim_of(make_report(id)))
     broken = replace(observed.waiting["r1"], needs=(None,))  # type: ignore[arg-type]
     obstacles = observed.find_obstacles([broken, observed.waiting["r2"]], {})
-    reasons = {id: each.reason for id, each in obstacles.items() if isinstance(each, Wait)}
+    reasons = {id: obstacle.reason for id, obstacle in obstacles.items() if isinstance(obstacle, Wait)}
     assert reasons == {"r1": "Quarantined", "r2": "WaitingForEvaluation"}
 
 
@@ -119,10 +119,10 @@ async def test_each_is_worked_on_apart() -> None:
             raise EngineError("the disk is full")
         return number
 
-    async def tell(number: int, error: Exception) -> None:
+    async def on_failure(number: int, error: Exception) -> None:
         failed[number] = str(error)
 
-    assert await run_isolated(range(5), work, tell) == [0, 1, 3, 4]
+    assert await run_isolated(range(5), work, on_failure) == [0, 1, 3, 4]
     assert failed == {2: "too large"}
     with pytest.raises(EngineError):
-        await run_isolated([9], work, tell)
+        await run_isolated([9], work, on_failure)

@@ -26,7 +26,7 @@ MOUNTED = make_service_fields(runner=make_runner(volumeMounts=[MOUNT]))
 SCRATCH = {"kind": "Scratch", "name": "tmp", "mountPath": "/scratch", "scratch": {"capacity": "1Gi"}}
 
 
-@pytest.mark.parametrize("entity", make_all_kinds(), ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("entity", make_all_kinds(), ids=lambda entity: type(entity).__name__)
 def test_each_manifest_is_one_that_the_definition_of_its_kind_allows(entity: DyffEntity) -> None:
     made = manifest(entity, secret="steelyard-storage")
     spec = RESOURCES[made["kind"]].spec.parse(made["spec"])
@@ -41,7 +41,7 @@ def test_each_manifest_is_one_that_the_definition_of_its_kind_allows(entity: Dyf
     assert KUBE[made["kind"]].api_version == made["apiVersion"]
 
 
-@pytest.mark.parametrize("entity", make_all_kinds(), ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("entity", make_all_kinds(), ids=lambda entity: type(entity).__name__)
 def test_nothing_that_may_change_stands_in_a_manifest(entity: DyffEntity) -> None:
     later = entity.model_copy(update={"status": "Complete", "reason": "x", "labels": {"a": "b"}})
     assert manifest(later) == manifest(entity)
@@ -192,7 +192,7 @@ def test_what_can_never_run_is_refused_with_the_field(entity: DyffEntity, reason
     ],
 )
 def test_what_an_entity_depends_on(entity: DyffEntity, expected: str) -> None:
-    assert " ".join(f"{each.kind}/{each.id}" for each in dependencies(entity)) == expected
+    assert " ".join(f"{dependency.kind}/{dependency.id}" for dependency in dependencies(entity)) == expected
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_namespace_is_named_after_its_account(account: str, namespace: str) ->
 
 
 def test_accounts_whose_names_look_alike_have_namespaces_of_their_own() -> None:
-    assert len({namespace_of(each) for each in ("acme", "Acme", "ACME", "acme-", "a c m e")}) == 5
+    assert len({namespace_of(account) for account in ("acme", "Acme", "ACME", "acme-", "a c m e")}) == 5
 
 
 def test_a_label_that_cannot_hold_the_account_holds_a_name_for_it() -> None:

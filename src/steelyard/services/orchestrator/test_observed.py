@@ -28,9 +28,9 @@ def make_claim(entity: DyffEntity, **fields: object) -> Claim:
 
 
 def looked_at(observed: ObservedClaims) -> set[str]:
-    found = observed.changed_waiters()
-    observed.find_obstacles(found, {})
-    return {each.claim.id for each in found}
+    waiters = observed.changed_waiters()
+    observed.find_obstacles(waiters, {})
+    return {waiter.claim.id for waiter in waiters}
 
 
 EVALUATION = make_claim(make_evaluation())
@@ -154,6 +154,6 @@ def test_a_long_queue_does_not_flood_the_log() -> None:
     ],
 )
 def test_which_resource_is_wanted(claim: Claim | None, word: str, minutes: int | None) -> None:
-    found = desired_resource(claim, START, 3600)
-    assert found.presence == word
-    assert found.until == (START + timedelta(minutes=minutes) if minutes else None)
+    desired = desired_resource(claim, START, 3600)
+    assert desired.presence == word
+    assert desired.until == (START + timedelta(minutes=minutes) if minutes else None)

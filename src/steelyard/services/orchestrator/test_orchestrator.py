@@ -337,7 +337,7 @@ async def test_a_namespace_deleted_by_hand_is_made_again(bench: Bench) -> None:
     there.clear()
     await admitted(bench, make_model("m2"))
     policies = bench.cluster.store.objects(NETWORK_POLICIES)
-    assert [each["metadata"]["name"] for each in policies] == ["steelyard-default", "steelyard-runners"]
+    assert [policy["metadata"]["name"] for policy in policies] == ["steelyard-default", "steelyard-runners"]
 
 
 async def test_an_upload_that_is_never_finalized_expires(bench: Bench) -> None:

@@ -44,17 +44,17 @@ class Bench:
             self.observed.update(claim.id, await self.claims.get(claim.id))
 
     async def finish(self, id: str, minute: float) -> None:
-        found = await self.claims.get(id)
-        assert found is not None
-        over = replace(found, status="Ready", terminal_at=at(minute), position=(1, found.position[1] + 1))
+        current = await self.claims.get(id)
+        assert current is not None
+        over = replace(current, status="Ready", terminal_at=at(minute), position=(1, current.position[1] + 1))
         await self.see(over)
         await self.claims.release(id, at(minute), self.leader)
         self.observed.release(id)
 
     async def turn(self, minute: float) -> tuple[list[str], list[str | None]]:
         """Who was admitted, and what the others are told."""
-        admitted, told = await self.scheduler.schedule(at(minute), self.leader)
-        return sorted(admitted), [status.message for _, status in told]
+        admitted, reports = await self.scheduler.schedule(at(minute), self.leader)
+        return sorted(admitted), [status.message for _, status in reports]
 
     def elect(self) -> None:
         """The one who leads from now on remembers nothing."""

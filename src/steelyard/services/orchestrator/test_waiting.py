@@ -37,7 +37,7 @@ def waiter(entity: DyffEntity) -> Waiter:
 
 
 def known(*entities: DyffEntity) -> dict[str, Claim]:
-    return {each.id: claim_of(each) for each in entities}
+    return {entity.id: claim_of(entity) for entity in entities}
 
 
 READY_DATASET, READY_SERVICE = make_dataset(status="Ready"), make_service(status="Ready")

@@ -63,7 +63,7 @@ async def reap(log: Log, now: datetime, aside: Aside | None = None) -> int:
     count = 0
     horizon: dict[str, Message] = {}
     async for records in topic_pieces(log, STATE):
-        commands = [each for record in records if (each := await _due(record, now, aside)) is not None]
+        commands = [command for record in records if (command := await _due(record, now, aside)) is not None]
         if commands:
             await log.publish(commands)
         count += len(commands)

@@ -34,15 +34,15 @@ DAY = timedelta(days=1)
 
 def state(*commands: Command) -> Record:
     """The newest state record after these commands, the last of which came at the start."""
-    found: Record | None = None
-    for at, each in enumerate(commands):
-        sent = record(message(each, "reaper" if each.command == "ForgetEntity" else "api"), at)
-        applied = apply_command(each, sent, state_of(found), 1)
+    newest: Record | None = None
+    for at, command in enumerate(commands):
+        sent = record(message(command, "reaper" if command.command == "ForgetEntity" else "api"), at)
+        applied = apply_command(command, sent, state_of(newest), 1)
         assert applied
         assert applied.state
-        found = replace(sent, topic=STATE, value=applied.state.value, headers=applied.state.headers)
-    assert found
-    return found
+        newest = replace(sent, topic=STATE, value=applied.state.value, headers=applied.state.headers)
+    assert newest
+    return newest
 
 
 CREATED = (create(EVALUATION),)
@@ -69,16 +69,16 @@ def test_a_tombstone_is_left_alone() -> None:
 
 
 def test_it_says_whom_it_means_and_in_which_state() -> None:
-    found = state(*DELETED)
-    command = due(found, START + DELETED_FOR)
+    deleted = state(*DELETED)
+    command = due(deleted, START + DELETED_FOR)
     assert command
     assert (command.topic, command.key, command.headers["source"]) == (EVENTS, EVALUATION.id, "reaper")
     data = orjson.loads(command.value or b"")["data"]
-    revision = orjson.loads(found.value or b"")["metadata"]["revision"]
+    revision = orjson.loads(deleted.value or b"")["metadata"]["revision"]
     assert data == {
         "id": EVALUATION.id, "kind": "Evaluation", "expectedStatus": "Deleted", "expectedRevision": revision
     }  # fmt: skip
-    later = due(found, START + 2 * DELETED_FOR)
+    later = due(deleted, START + 2 * DELETED_FOR)
     assert later
     assert later.headers["id"] == command.headers["id"], "said twice of one state, it is one command"
 
@@ -86,14 +86,14 @@ def test_it_says_whom_it_means_and_in_which_state() -> None:
 @pytest.mark.parametrize("restored", [True, False])
 async def test_what_was_restored_meanwhile_stays(restored: bool) -> None:
     log = MemoryLog(clock=lambda: START)
-    await aggregate(log, *(message(each) for each in DELETED))
-    (found,) = await everything(log, STATE)
-    command = due(found, START + DELETED_FOR)
+    await aggregate(log, *(message(command) for command in DELETED))
+    (newest,) = await everything(log, STATE)
+    command = due(newest, START + DELETED_FOR)
     assert command
     meanwhile = [message(restore(EVALUATION)), message(status(EVALUATION, "Deleted"))] if restored else []
     await aggregate(log, *meanwhile, command)
-    (found,) = await everything(log, STATE)
-    assert ("forgotten" in found.headers) == (not restored)
+    (newest,) = await everything(log, STATE)
+    assert ("forgotten" in newest.headers) == (not restored)
 
 
 async def test_an_entity_goes_step_by_step() -> None:
@@ -103,13 +103,13 @@ async def test_an_entity_goes_step_by_step() -> None:
         return now
 
     log = MemoryLog(clock=clock)
-    await aggregate(log, *(message(each) for each in DELETED))
+    await aggregate(log, *(message(command) for command in DELETED))
     for days, text in ((6, b"{...}"), (7, b"{}"), (20, b"{}"), (21, None), (34, None)):
         now = START + days * DAY
         await reap(log, now)
         await aggregate(log)
-        (found,) = await everything(log, STATE)
-        assert (found.value if found.value in (b"{}", None) else b"{...}") == text
+        (newest,) = await everything(log, STATE)
+        assert (newest.value if newest.value in (b"{}", None) else b"{...}") == text
         if text == b"{}":
             assert await _refused(log, now)
     now = START + 36 * DAY
@@ -119,9 +119,11 @@ async def test_an_entity_goes_step_by_step() -> None:
 
 
 async def _refused(log: MemoryLog, now: datetime) -> bool:
-    """Whether a create and an edit of a forgotten entity come to nothing."""
+    """Return whether a create and an edit of a forgotten entity come to nothing."""
     (before,) = await everything(log, STATE)
-    late = [message(each, after=now - START) for each in (create(EVALUATION), labels(EVALUATION, a="1"))]
+    late = [
+        message(command, after=now - START) for command in (create(EVALUATION), labels(EVALUATION, a="1"))
+    ]
     await aggregate(log, *late)
     return await everything(log, STATE) == [before]
 
@@ -152,7 +154,7 @@ async def test_commands_that_nobody_has_applied_yet_are_kept() -> None:
 async def test_it_ends_when_it_is_told_to() -> None:
     stop = asyncio.Event()
     log = MemoryLog(clock=lambda: START)
-    await aggregate(log, *(message(each) for each in DELETED))
+    await aggregate(log, *(message(command) for command in DELETED))
     running = asyncio.create_task(
         run_reaper(log, open_store("memory://reaper"), stop=stop, clock=lambda: START + DELETED_FOR)
     )
@@ -164,7 +166,7 @@ async def test_it_ends_when_it_is_told_to() -> None:
 
 
 def _forgets(events: list[Record]) -> list[Message | Record]:
-    return [each for each in events if b"ForgetEntity" in (each.value or b"")]
+    return [event for event in events if b"ForgetEntity" in (event.value or b"")]
 
 
 async def test_an_entity_that_it_cannot_read_stops_no_other() -> None:

@@ -37,7 +37,7 @@ async def test_what_is_left_of_an_upload_whose_entity(commands: tuple[Command, .
     log, store = MemoryLog(), open_store("memory://uploads")
     aside = await Aside.open(log, "reaper")
     sources = {"ForgetEntity": "reaper"}
-    await aggregate(log, *(message(each, sources.get(each.command, "api")) for each in commands))
+    await aggregate(log, *(message(command, sources.get(command.command, "api")) for command in commands))
     for key in (FILE, MARK, "datasets/d/data.parquet"):
         await store.put(key, b"rows")
     late = datetime.now(UTC) + LEFT_FOR  # the store's clock is the machine's

@@ -39,12 +39,12 @@ async def restore(log: Log, backup: Store, origin: Origin | None, epoch: int, no
     messages: list[Message] = []
     unreadable: list[str] = []
     entities = 0
-    async for found in backup.list(ENTITIES):
-        content = await backup.get(found.key)
+    async for info in backup.list(ENTITIES):
+        content = await backup.get(info.key)
         try:
             entity = entity_of(content)
         except ValueError:
-            unreadable.append(found.key)
+            unreadable.append(info.key)
             continue
         partition = partition_of(entity.id, log.partitions)
         latest = await log.latest(STATE, entity.id)

@@ -70,8 +70,8 @@ async def shown(view: View, *entities: DyffEntity) -> None:
     """The view shows these of the three, and no other."""
 
     async def are_these() -> bool:
-        found = {each.id for each in (EVALUATION, MODEL, DATASET) if await view.find(each.id)}
-        return found == {each.id for each in entities}
+        shown = {entity.id for entity in (EVALUATION, MODEL, DATASET) if await view.find(entity.id)}
+        return shown == {entity.id for entity in entities}
 
     await until(are_these)
 
@@ -213,7 +213,7 @@ def backup() -> Store:
 
 async def kept(store: Store, *keys: str) -> None:
     async def are_these() -> bool:
-        return [each.key async for each in store.list("entities/")] == sorted(
+        return [info.key async for info in store.list("entities/")] == sorted(
             f"entities/{key}.json" for key in keys
         )
 
@@ -239,7 +239,7 @@ async def test_the_backup_goes_on_where_it_was() -> None:
     log, store = await log_of(create(EVALUATION)), backup()
     async with running(backup_sink(log, store)):
         await kept(store, "evaluations/e1")
-    ends = {each: end for each, end in (await log.ends(STATE)).items() if end}
+    ends = {partition: end for partition, end in (await log.ends(STATE)).items() if end}
     assert await BackupOutlet(store).positions(1) == ends
     assert await BackupOutlet(store).positions(2) == {}
 
@@ -265,7 +265,7 @@ async def test_the_backup_says_of_which_log_it_is() -> None:
     await BackupOutlet(store).set_origin("one", 1)
     async with running(backup_sink(log, store)):
         await kept(store, "evaluations/e1")
-    ends = {each: end for each, end in (await log.ends(STATE)).items() if end}
+    ends = {partition: end for partition, end in (await log.ends(STATE)).items() if end}
     assert await BackupOutlet(store).origin() == Origin("one", 1, {STATE: ends})
     await BackupOutlet(store).set_origin("one", 2)
     assert await BackupOutlet(store).origin() == Origin("one", 2, {STATE: {}})

@@ -114,10 +114,10 @@ class BackupOutlet:
         except ObjectMissing:
             if not await self._holds_entities():
                 return None
-            found = "is not there, though entities are"
+            fault = "is not there, though entities are"
         except (ValueError, KeyError, TypeError, AttributeError):
-            found = "cannot be read"
-        raise OriginUnreadable(f"{POSITIONS}, which says of which log this is the backup, {found}")
+            fault = "cannot be read"
+        raise OriginUnreadable(f"{POSITIONS}, which says of which log this is the backup, {fault}")
 
     async def set_origin(self, log: str, epoch: int) -> None:
         known = await self._readable_origin()
@@ -130,7 +130,7 @@ class BackupOutlet:
 
     async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
         known = self._origin or await self.origin() or Origin("", epoch)
-        for record in {each.key: each for each in records}.values():
+        for record in {record.key: record for record in records}.values():
             await self._write(record)
         before = known.positions.get(STATE, {}) if known.epoch == epoch else {}
         await self._keep(Origin(known.log, epoch, {STATE: {**before, **positions}}))

@@ -3,7 +3,14 @@
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.database import Accounts, Asked, KeyTaken, LedgerError, NameTaken, NoSuchAccount
+from steelyard.accounts.database import (
+    Accounts,
+    CreationRequest,
+    KeyTaken,
+    LedgerError,
+    NameTaken,
+    NoSuchAccount,
+)
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 
 Case = Callable[[Accounts], Awaitable[None]]
@@ -21,9 +28,9 @@ async def account(accounts: Accounts, name: str = "alice") -> str:
 
 
 async def current(accounts: Accounts, id: str) -> Account:
-    found = await accounts.get(id)
-    assert found is not None
-    return found
+    account = await accounts.get(id)
+    assert account is not None
+    return account
 
 
 async def refusal(attempt: Awaitable[object], kind: type[LedgerError]) -> str:
@@ -55,19 +62,19 @@ async def a_name_is_given_once(accounts: Accounts) -> None:
 
 
 async def a_repeated_request_gives_the_account_that_it_made(accounts: Accounts) -> None:
-    asked = Asked("accounts/admin", "k", "digest")
-    made = await accounts.create("alice", Identity(), NOW, asked=asked)
-    assert await accounts.create("alice", Identity(), LATER, asked=asked) == made
-    another = Asked("accounts/admin", "k", "another")
-    assert "'k'" in await refusal(accounts.create("bob", Identity(), LATER, asked=another), KeyTaken)
-    other = Asked("accounts/other", "k", "another")
-    assert (await accounts.create("bob", Identity(), LATER, asked=other)).name == "bob"
+    request = CreationRequest("accounts/admin", "k", "digest")
+    made = await accounts.create("alice", Identity(), NOW, request=request)
+    assert await accounts.create("alice", Identity(), LATER, request=request) == made
+    another = CreationRequest("accounts/admin", "k", "another")
+    assert "'k'" in await refusal(accounts.create("bob", Identity(), LATER, request=another), KeyTaken)
+    other = CreationRequest("accounts/other", "k", "another")
+    assert (await accounts.create("bob", Identity(), LATER, request=other)).name == "bob"
 
 
 async def all_are_listed_by_name(accounts: Accounts) -> None:
     for name in ("carol", "alice", "bob"):
         await account(accounts, name)
-    assert [each.name for each in await accounts.list()] == ["alice", "bob", "carol"]
+    assert [listed.name for listed in await accounts.list()] == ["alice", "bob", "carol"]
 
 
 async def permissions_are_replaced_and_have_a_new_version(accounts: Accounts) -> None:
@@ -82,9 +89,9 @@ async def permissions_are_replaced_and_have_a_new_version(accounts: Accounts) ->
 async def a_status_is_set_with_its_reason_and_time(accounts: Accounts) -> None:
     id = await account(accounts)
     await accounts.set_status(id, "Suspended", "SuspendCommand", LATER)
-    found = await current(accounts, id)
-    assert (found.status, found.reason, found.lastTransitionTime) == ("Suspended", "SuspendCommand", LATER)
-    assert found.creationTime == NOW
+    alice = await current(accounts, id)
+    assert (alice.status, alice.reason, alice.lastTransitionTime) == ("Suspended", "SuspendCommand", LATER)
+    assert alice.creationTime == NOW
 
 
 async def nothing_is_done_to_an_account_that_is_not(accounts: Accounts) -> None:
@@ -102,8 +109,8 @@ async def a_deleted_account_stays_without_keys(accounts: Accounts) -> None:
     id = await account(accounts)
     await accounts.add_key(id, key("k"), "digest")
     await accounts.delete(id, LATER)
-    found = await current(accounts, id)
-    assert (found.status, found.reason, found.apiKeys) == ("Deleted", "DeleteCommand", [])
+    alice = await current(accounts, id)
+    assert (alice.status, alice.reason, alice.apiKeys) == ("Deleted", "DeleteCommand", [])
     assert await accounts.key("k") is None
 
 
@@ -127,7 +134,7 @@ async def one_key_is_revoked_or_all_of_an_account(accounts: Accounts) -> None:
     await accounts.add_key(other, key("other"), "digest")
     assert await accounts.revoke(id, "other") == 0
     assert await accounts.revoke(id, "k1") == 1
-    assert [each.id for each in (await current(accounts, id)).apiKeys] == ["k0", "k2"]
+    assert [key.id for key in (await current(accounts, id)).apiKeys] == ["k0", "k2"]
     assert await accounts.revoke(id) == 2
     assert await accounts.key("other") is not None
 
@@ -138,7 +145,7 @@ async def a_key_takes_the_place_of_the_one_with_its_purpose(accounts: Accounts) 
     await accounts.add_key(id, key("plain"), "digest")
     await accounts.add_key(id, key("first"), "digest", "bootstrap")
     await accounts.add_key(id, key("second"), "digest", "bootstrap")
-    assert [each.id for each in (await current(accounts, id)).apiKeys] == ["plain", "second"]
+    assert [key.id for key in (await current(accounts, id)).apiKeys] == ["plain", "second"]
     assert await accounts.key("others") is not None
 
 

@@ -45,9 +45,9 @@ async def put(claims: Claims, leader: int, *given: Claim) -> None:
 
 
 async def current(claims: Claims, id: str) -> Claim:
-    found = await claims.get(id)
-    assert found is not None
-    return found
+    claim = await claims.get(id)
+    assert claim is not None
+    return claim
 
 
 def anybody(held: Sequence[Claim]) -> str | None:
@@ -68,7 +68,7 @@ async def seen_by_the_check(claims: Claims, leader: int, since: datetime | None 
 
     await put(claims, leader, claim("checked"))
     assert await claims.admit("checked", at(100), check, leader, since) == "no"
-    return sorted(seen, key=lambda each: each.id)
+    return sorted(seen, key=lambda claim: claim.id)
 
 
 # ---- states and positions
@@ -78,7 +78,7 @@ async def a_claim_is_kept_as_it_was_given(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     given = [claim("e1"), claim("e2", "Complete")]
     await put(claims, leader, *given)
-    assert await claims.known(["e1", "e2", "e3"]) == {each.id: each for each in given}
+    assert await claims.known(["e1", "e2", "e3"]) == {item.id: item for item in given}
     assert await claims.get("e1") == given[0]
     assert await claims.get("e3") is None
 
@@ -131,9 +131,9 @@ async def what_is_unfinished_is_listed_oldest_first(claims: Claims) -> None:
     await put(claims, leader, claim("young", minute=3), claim("old", minute=1), claim("over", minute=0))
     await claims.admit("over", at(4), anybody, leader)
     await put(claims, leader, claim("over", "Complete", 2), claim("never ran", "Failed", minute=2))
-    assert [each.id for each in await claims.unfinished()] == ["over", "old", "young"]
+    assert [unfinished.id for unfinished in await claims.unfinished()] == ["over", "old", "young"]
     await claims.release("over", at(5), leader)
-    assert [each.id for each in await claims.unfinished()] == ["old", "young"]
+    assert [unfinished.id for unfinished in await claims.unfinished()] == ["old", "young"]
 
 
 # ---- admission
@@ -145,8 +145,8 @@ async def an_admission_stays_whatever_comes(claims: Claims) -> None:
     assert await claims.admit("e1", at(1), anybody, leader) is None
     await put(claims, leader, claim("e1", "Created", 2))
     await put(claims, leader, claim("e1", "Admitted", 3))
-    found = await current(claims, "e1")
-    assert (found.status, found.admitted_at, found.released_at) == ("Admitted", at(1), None)
+    admitted = await current(claims, "e1")
+    assert (admitted.status, admitted.admitted_at, admitted.released_at) == ("Admitted", at(1), None)
     assert await claims.admit("e1", at(2), lambda held: "full", leader) is None
     assert (await current(claims, "e1")).admitted_at == at(1)
 
@@ -179,7 +179,7 @@ async def what_is_terminal_counts_until_it_is_released(claims: Claims) -> None:
     await put(claims, leader, claim("e1"))
     await claims.admit("e1", at(1), anybody, leader)
     await put(claims, leader, claim("e1", "Complete", 2))
-    assert [each.id for each in await seen_by_the_check(claims, leader)] == ["e1"]
+    assert [counted.id for counted in await seen_by_the_check(claims, leader)] == ["e1"]
 
 
 async def the_check_sees_what_was_admitted_since(claims: Claims) -> None:
@@ -191,8 +191,8 @@ async def the_check_sees_what_was_admitted_since(claims: Claims) -> None:
         await put(claims, leader, claim(id, "Complete", 2))
         await claims.release(id, at(5), leader)
     seen = await seen_by_the_check(claims, leader, since=at(1))
-    assert [each.id for each in seen] == ["held", "late"]
-    assert [each.released_at for each in seen] == [None, at(5)]
+    assert [counted.id for counted in seen] == ["held", "late"]
+    assert [counted.released_at for counted in seen] == [None, at(5)]
 
 
 async def what_was_restored_or_forgotten_was_admitted_all_the_same(claims: Claims) -> None:
@@ -208,11 +208,14 @@ async def what_was_restored_or_forgotten_was_admitted_all_the_same(claims: Claim
         [("forgotten", Forgotten((1, 0))), ("forgotten", Forgotten((9, 9)))], 1, {0: 9}, leader
     )
     seen = await seen_by_the_check(claims, leader, since=at(0))
-    assert [(each.id, each.admitted_at) for each in seen] == [("forgotten", at(1)), ("restored", at(0))]
+    assert [(counted.id, counted.admitted_at) for counted in seen] == [
+        ("forgotten", at(1)),
+        ("restored", at(0)),
+    ]
     assert not await seen_by_the_check(claims, leader), "they hold nothing"
     assert await claims.admit("restored", at(6), anybody, leader) is None
     seen = await seen_by_the_check(claims, leader, since=at(0))
-    assert {each.admitted_at for each in seen if each.id == "restored"} == {at(0), at(6)}
+    assert {counted.admitted_at for counted in seen if counted.id == "restored"} == {at(0), at(6)}
 
 
 async def nothing_that_is_over_is_admitted(claims: Claims) -> None:
@@ -267,8 +270,8 @@ async def what_was_restored_is_admitted_anew(claims: Claims) -> None:
     await put(claims, leader, claim("e1", "Deleted", 2))
     await claims.release("e1", at(2), leader)
     await put(claims, leader, claim("e1", "Created", 3))
-    found = await current(claims, "e1")
-    assert (found.admitted_at, found.released_at) == (None, None)
+    stored = await current(claims, "e1")
+    assert (stored.admitted_at, stored.released_at) == (None, None)
     assert await claims.admit("e1", at(3), lambda held: "full", leader) == "full"
     assert await claims.admit("e1", at(3), anybody, leader) is None
     assert (await current(claims, "e1")).admitted_at == at(3)

@@ -15,17 +15,17 @@ def message(key: str, value: str | None = "x", topic: str = EVENTS, **headers: s
 
 
 async def everything(log: Log, topic: str) -> list[Record]:
-    return [each for partition in range(log.partitions) for each in await log.read(topic, partition, 0)]
+    return [record for partition in range(log.partitions) for record in await log.read(topic, partition, 0)]
 
 
 async def keys_keep_their_order(log: Log) -> None:
     await log.publish([message(f"k{number % 5}", str(number)) for number in range(50)])
-    found = await everything(log, EVENTS)
-    for key in {each.key for each in found}:
-        mine = [each for each in found if each.key == key]
-        assert len({each.partition for each in mine}) == 1
-        assert [each.value for each in mine] == [str(n).encode() for n in range(50) if f"k{n % 5}" == key]
-        assert [each.offset for each in mine] == sorted({each.offset for each in mine})
+    records = await everything(log, EVENTS)
+    for key in {record.key for record in records}:
+        mine = [record for record in records if record.key == key]
+        assert len({record.partition for record in mine}) == 1
+        assert [record.value for record in mine] == [str(n).encode() for n in range(50) if f"k{n % 5}" == key]
+        assert [record.offset for record in mine] == sorted({record.offset for record in mine})
 
 
 async def a_message_is_read_as_it_was_written(log: Log) -> None:
@@ -39,12 +39,12 @@ async def a_message_is_read_as_it_was_written(log: Log) -> None:
 async def a_partition_can_be_chosen(log: Log) -> None:
     (written,) = await log.publish([Message(STATE, "a", b"v", partition=log.partitions - 1)])
     assert written.partition == log.partitions - 1
-    assert [each.key for each in await log.read(STATE, log.partitions - 1, 0)] == ["a"]
+    assert [record.key for record in await log.read(STATE, log.partitions - 1, 0)] == ["a"]
 
 
 async def a_compacted_topic_keeps_the_newest(log: Log) -> None:
     await log.publish([message("a", "1", STATE), message("b", "2", STATE), message("a", "3", STATE)])
-    assert sorted((each.key, each.value) for each in await everything(log, STATE)) == [
+    assert sorted((record.key, record.value) for record in await everything(log, STATE)) == [
         ("a", b"3"),
         ("b", b"2"),
     ]
@@ -56,11 +56,11 @@ async def a_compacted_topic_keeps_the_newest(log: Log) -> None:
 
 async def a_tombstone_stays_until_it_expires(log: Log) -> None:
     await log.publish([message("a", "1", STATE), message("a", None, STATE), message("b", "1", STATE)])
-    found = await log.latest(STATE, "a")
-    assert found is not None
-    assert found.value is None
+    tombstone = await log.latest(STATE, "a")
+    assert tombstone is not None
+    assert tombstone.value is None
     assert await log.expire(STATE, LATER) == 1
-    assert [each.key for each in await everything(log, STATE)] == ["b"]
+    assert [record.key for record in await everything(log, STATE)] == ["b"]
     assert await log.latest(STATE, "a") is None
 
 
@@ -84,7 +84,7 @@ async def all_or_nothing_is_published(log: Log) -> None:
 
 async def a_key_has_one_newest_record_wherever_it_lies(log: Log) -> None:
     await log.publish([Message(STATE, "a", b"1", partition=0), Message(STATE, "a", b"2", partition=1)])
-    assert [(each.partition, each.value) for each in await everything(log, STATE)] == [(1, b"2")]
+    assert [(record.partition, record.value) for record in await everything(log, STATE)] == [(1, b"2")]
     (last,) = await log.publish([Message(STATE, "a", b"3", partition=0)])
     assert await log.latest(STATE, "a") == last
     assert await everything(log, STATE) == [last]
@@ -92,8 +92,8 @@ async def a_key_has_one_newest_record_wherever_it_lies(log: Log) -> None:
 
 async def compacted_topics_are_strangers(log: Log) -> None:
     await log.publish([message("a", "state", STATE), message("a", "mark", QUARANTINE)])
-    found = [await log.latest(topic, "a") for topic in (STATE, QUARANTINE, EVENTS)]
-    assert [each.value if each else None for each in found] == [b"state", b"mark", None]
+    newest = [await log.latest(topic, "a") for topic in (STATE, QUARANTINE, EVENTS)]
+    assert [record.value if record else None for record in newest] == [b"state", b"mark", None]
 
 
 async def many_at_once_are_all_there_and_each_learns_its_own(log: Log) -> None:
@@ -101,9 +101,9 @@ async def many_at_once_are_all_there_and_each_learns_its_own(log: Log) -> None:
         *(log.publish([message(f"k{n}", f"{n}-{m}") for m in range(n % 3)]) for n in range(60))
     )
     for number, records in enumerate(written):
-        assert [each.value for each in records] == [f"{number}-{m}".encode() for m in range(number % 3)]
-        for each in records:
-            assert list(await log.read(EVENTS, each.partition, each.offset, 1)) == [each]
+        assert [record.value for record in records] == [f"{number}-{m}".encode() for m in range(number % 3)]
+        for record in records:
+            assert list(await log.read(EVENTS, record.partition, record.offset, 1)) == [record]
     assert len(await everything(log, EVENTS)) == sum(n % 3 for n in range(60))
 
 
@@ -112,7 +112,7 @@ async def one_who_gives_up_waiting_disturbs_no_other(log: Log) -> None:
     await asyncio.sleep(0)
     tasks[0].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert {each.key for each in await everything(log, EVENTS)} >= {f"k{n}" for n in range(1, 5)}
+    assert {record.key for record in await everything(log, EVENTS)} >= {f"k{n}" for n in range(1, 5)}
 
 
 async def a_topic_of_any_name_can_be_used(log: Log) -> None:
@@ -124,10 +124,10 @@ async def a_topic_of_any_name_can_be_used(log: Log) -> None:
 async def reading_stops_at_the_limit_and_goes_on_after_it(log: Log) -> None:
     await log.publish([Message(EVENTS, "a", str(n).encode(), partition=2) for n in range(300)])
     start, seen = 0, []
-    while found := await log.read(EVENTS, 2, start, 70):
-        assert len(found) <= 70
-        seen += [each.value for each in found]
-        start = found[-1].offset + 1
+    while records := await log.read(EVENTS, 2, start, 70):
+        assert len(records) <= 70
+        seen += [record.value for record in records]
+        start = records[-1].offset + 1
     assert seen == [str(n).encode() for n in range(300)]
 
 
@@ -135,11 +135,11 @@ async def reading_stops_at_a_number_of_bytes(log: Log) -> None:
     """A few hundred records of half a megabyte would hold up the process that reads them, and fill its memory."""
     sizes = [READ_BYTES // 2, READ_BYTES // 2, 1, READ_BYTES * 2, 1, READ_BYTES]
     await log.publish([Message(EVENTS, "a", b"x" * size, partition=0) for size in sizes])
-    found, start = [], 0
+    lengths, start = [], 0
     while records := await log.read(EVENTS, 0, start):
-        found.append([len(record.value or b"") for record in records])
+        lengths.append([len(record.value or b"") for record in records])
         start = records[-1].offset + 1
-    assert found == [sizes[:2], sizes[2:3], sizes[3:4], sizes[4:5], sizes[5:]]
+    assert lengths == [sizes[:2], sizes[2:3], sizes[3:4], sizes[4:5], sizes[5:]]
 
 
 async def a_write_wakes_who_waits(log: Log) -> None:
@@ -150,8 +150,8 @@ async def a_write_wakes_who_waits(log: Log) -> None:
 
 
 CASES: dict[str, Case] = {
-    each.__name__: each
-    for each in (
+    case.__name__: case
+    for case in (
         keys_keep_their_order,
         a_message_is_read_as_it_was_written,
         a_partition_can_be_chosen,

@@ -15,7 +15,7 @@ async def a_group_goes_on_where_it_was(log: Log) -> None:
     await first.close()
     second = await log.inbox("group", EVENTS)
     rest = await second.batch(limit=100, wait=0)
-    assert {each.key for each in batch.records} | {each.key for each in rest.records} == {
+    assert {record.key for record in batch.records} | {record.key for record in rest.records} == {
         f"k{n}" for n in range(20)
     }
     assert len(rest.records) == 13
@@ -35,7 +35,7 @@ async def outputs_and_positions_are_one(log: Log) -> None:
     inbox = await log.inbox("group", EVENTS)
     batch = await inbox.batch(wait=0)
     written = await inbox.transact(batch, [message("a", "state", STATE), message("a", "done", OUTCOMES)])
-    assert [each.topic for each in written] == [STATE, OUTCOMES]
+    assert [record.topic for record in written] == [STATE, OUTCOMES]
     assert (await inbox.batch(wait=0)).records == []
     await inbox.close()
 
@@ -49,7 +49,7 @@ async def partitions_are_shared_out(log: Log) -> None:
             for member in (first, second):
                 batch = await member.batch(wait=0.05)
                 await member.transact(batch)
-                seen += [each.key for each in batch.records]
+                seen += [record.key for record in batch.records]
     assert sorted(seen) == sorted(f"k{n}" for n in range(100))
     await first.close()
     await second.close()
@@ -119,7 +119,7 @@ async def one_who_joins_gets_its_part_and_one_who_goes_gives_it_back(log: Log) -
 
 async def _partitions(inbox: Inbox) -> set[int]:
     """What a member holds, where every partition has records; nothing is committed."""
-    return {each.partition for each in (await inbox.batch(wait=0)).records}
+    return {record.partition for record in (await inbox.batch(wait=0)).records}
 
 
 async def no_partition_waits_for_anothers_backlog(log: Log) -> None:
@@ -128,7 +128,7 @@ async def no_partition_waits_for_anothers_backlog(log: Log) -> None:
     inbox = await log.inbox("group", EVENTS)
     batch = await inbox.batch(limit=50, wait=0)
     assert len(batch.records) == 50
-    assert "b" in {each.key for each in batch.records}
+    assert "b" in {record.key for record in batch.records}
     await inbox.close()
 
 
@@ -136,10 +136,10 @@ async def what_is_paused_is_not_given(log: Log) -> None:
     await log.publish([Message(EVENTS, "a", b"x", partition=0), Message(EVENTS, "b", b"y", partition=1)])
     inbox = await log.inbox("group", EVENTS)
     inbox.pause(0)
-    assert [each.key for each in (await inbox.batch(wait=0)).records] == ["b"]
+    assert [record.key for record in (await inbox.batch(wait=0)).records] == ["b"]
     await inbox.close()
     another = await log.inbox("group", EVENTS)
-    assert sorted(each.key for each in (await another.batch(wait=0)).records) == ["a", "b"]
+    assert sorted(record.key for record in (await another.batch(wait=0)).records) == ["a", "b"]
     await another.close()
 
 
@@ -160,7 +160,7 @@ async def what_a_group_has_yet_to_read_does_not_expire(log: Log) -> None:
     assert await log.expire(EVENTS, LATER) == 0
     await inbox.transact(await inbox.batch(limit=1, wait=0))
     assert await log.expire(EVENTS, LATER) == 1
-    assert [each.value for each in (await inbox.batch(wait=0)).records] == [b"2"]
+    assert [record.value for record in (await inbox.batch(wait=0)).records] == [b"2"]
     await inbox.close()
 
 
@@ -187,8 +187,8 @@ async def a_message_wakes_a_member_that_waits(log: Log) -> None:
 
 
 CASES: dict[str, Case] = {
-    each.__name__: each
-    for each in (
+    case.__name__: case
+    for case in (
         a_group_goes_on_where_it_was,
         what_was_not_committed_comes_again,
         outputs_and_positions_are_one,

@@ -37,7 +37,7 @@ def row(
 
 
 def commands(rows: Sequence[OutboxRow]) -> str:
-    return " ".join(each.command for each in rows)
+    return " ".join(row.command for row in rows)
 
 
 async def a_row_is_kept_as_it_was_given(outbox: Outbox) -> None:
@@ -132,7 +132,7 @@ async def a_request_without_a_key_is_no_repeat_of_one_with(outbox: Outbox) -> No
 
 async def of_many_with_one_key_at_once_one_is_kept(outbox: Outbox) -> None:
     added = await asyncio.gather(*(outbox.add(row(f"c{n}", key="k")) for n in range(20)))
-    assert len({each.command for each in added}) == 1
+    assert len({stored.command for stored in added}) == 1
     assert len(await outbox.pending()) == 1
 
 
@@ -142,7 +142,7 @@ async def what_is_unsent_is_listed_in_order(outbox: Outbox) -> None:
     await outbox.sent("c1", (0, 5))
     await outbox.visible(["c2"])  # rejected, or shown after all: nobody sends it again
     assert commands(await outbox.unsent()) == "c0 c3"
-    assert [each.position for each in await outbox.pending()] == [None, (0, 5), None]
+    assert [pending.position for pending in await outbox.pending()] == [None, (0, 5), None]
 
 
 async def what_is_pending_is_found_by_kind_and_by_entity(outbox: Outbox) -> None:

@@ -41,11 +41,11 @@ async def ids(view: View, query: Query) -> list[str]:
 
 async def pages(view: View, query: Query) -> list[str]:
     """All ids, found page by page."""
-    found: list[str] = []
+    listed: list[str] = []
     while page := await view.query(query):
-        found += [stored.id for stored in page]
+        listed += [stored.id for stored in page]
         query = replace(query, after=cursor(parsed(page[-1]), query.kind, query.order_by))
-    return found
+    return listed
 
 
 # ---- looking up
@@ -54,16 +54,16 @@ async def pages(view: View, query: Query) -> list[str]:
 async def what_is_put_is_got(view: View) -> None:
     entity = dataset("d1", text="naïve \u0000 \u2028")
     await put(view, entity)
-    found = await view.get("Dataset", "d1")
-    assert found is not None
-    assert (found.kind, found.id, found.json, found.position) == (
+    stored = await view.get("Dataset", "d1")
+    assert stored is not None
+    assert (stored.kind, stored.id, stored.json, stored.position) == (
         "Dataset",
         "d1",
         orjson.dumps(entity),
         Position(1, 1),
     )
-    assert await view.find("d1") == found
-    assert await view.query(Query("Dataset")) == [found]
+    assert await view.find("d1") == stored
+    assert await view.query(Query("Dataset")) == [stored]
 
 
 async def an_id_of_another_kind_is_not_got(view: View) -> None:
@@ -88,7 +88,7 @@ async def each_filter_reads_its_field(view: View) -> None:
     ]
     await put(view, *entities)
     about = {"inferenceServiceName": "name of s", "model": "s-m", "modelName": "name of s-m"}
-    asked = {
+    queries = {
         "Evaluation": {"id": "e", "dataset": "d", "reason": "QuotaLimit", "inferenceService": "s", **about},
         "InferenceService": {"id": "s", "name": "name of s", "model": "s-m", "modelName": "name of s-m"},
         "InferenceSession": {"id": "n", "inferenceService": "s", "status": "Created", **about},
@@ -97,7 +97,7 @@ async def each_filter_reads_its_field(view: View) -> None:
         "Audit": {"auditProcedure": "p", "inferenceService": "s", "account": "a1"},
         "AuditProcedure": {"name": "name of p"},
     }  # fmt: skip
-    for kind, filters in asked.items():
+    for kind, filters in queries.items():
         for name, text in filters.items():
             assert len(await view.query(Query(kind, filters={name: [text]}))) == 1, (kind, name)
             assert await view.query(Query(kind, filters={name: ["another"]})) == [], (kind, name)

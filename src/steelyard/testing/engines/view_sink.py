@@ -21,7 +21,7 @@ async def of_one_batch_the_latest_change_counts(view: View) -> None:
     await view.apply(
         [*both, change(dataset("d2"), 3), gone("d2", 4), gone("d3", 5), change(dataset("d3"), 6)], 1, {}
     )
-    assert [(each.id, each.position.offset) for each in await view.query(Query("Dataset"))] == [
+    assert [(stored.id, stored.position.offset) for stored in await view.query(Query("Dataset"))] == [
         ("d1", 2),
         ("d3", 6),
     ]

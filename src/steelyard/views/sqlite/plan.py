@@ -37,11 +37,13 @@ def conjunctions(query: Query) -> list[Conjunction]:
     base = _and(
         _columns(query.filters), {LABEL + key: frozenset([text]) for key, text in query.labels.items()}
     )
-    found = [
-        _and(base, _and(_columns(each), scope)) for each in query.any_of or [{}] for scope in _scopes(query)
+    conditions = [
+        _and(base, _and(_columns(filters), scope))
+        for filters in query.any_of or [{}]
+        for scope in _scopes(query)
     ]
-    unique = {frozenset(each.items()): each for each in found}
-    return [each for each in unique.values() if all(each.values())]
+    unique = {frozenset(parts.items()): parts for parts in conditions}
+    return [parts for parts in unique.values() if all(parts.values())]
 
 
 def _columns(condition: Mapping[str, Sequence[str]]) -> Conjunction:
@@ -121,13 +123,13 @@ class Search:
         """Entities that have the field of the order, then those that have not; each up to the limit."""
         after = after_key(self.query)
         name = column(self.query.order_by or CREATED)
-        found = []
+        searches = []
         if after is None or after[0] is not None:
-            found.append(self._statement(name, present=True, after=after))
+            searches.append(self._statement(name, present=True, after=after))
         if name != "id":
             beyond = after if after is not None and after[0] is None else None
-            found.append(self._statement(name, present=False, after=beyond))
-        return found
+            searches.append(self._statement(name, present=False, after=beyond))
+        return searches
 
     def _statement(self, name: str, *, present: bool, after: tuple[Key, str] | None) -> Statement:
         source, prefix, parts = self._source(name)
@@ -144,7 +146,7 @@ class Search:
         return Statement(
             f"SELECT {key}, {id}, e.number FROM {source} WHERE {' AND '.join(part for part, _ in parts)}"
             f" ORDER BY {order} LIMIT ?",
-            (*(each for _, values in parts for each in values), limit),
+            (*(value for _, values in parts for value in values), limit),
         )
 
     def _source(self, order: str) -> tuple[str, str, list[tuple[str, tuple[Parameter, ...]]]]:

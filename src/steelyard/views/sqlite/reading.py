@@ -28,12 +28,16 @@ def find(connection: sqlite3.Connection, id: str) -> Stored | None:
 
 def run(connection: sqlite3.Connection, query: Query, bounds: Bounds) -> list[Stored]:
     """What the query finds, in its order."""
-    searches = [search for each in conjunctions(query) for search in leads(connection, query, each, bounds)]
-    found = [_rows(connection, search) for search in searches]
-    if len(found) == 1:
-        numbers = [number for _, _, number in found[0]]
+    searches = [
+        search
+        for conjunction in conjunctions(query)
+        for search in leads(connection, query, conjunction, bounds)
+    ]
+    results = [_rows(connection, search) for search in searches]
+    if len(results) == 1:
+        numbers = [number for _, _, number in results[0]]
     else:
-        unique = {row[2]: row for rows in found for row in rows}
+        unique = {row[2]: row for rows in results for row in rows}
         numbers = page(unique.values(), query)
     return _entities(connection, query.kind, numbers)
 
@@ -52,8 +56,8 @@ def _entities(connection: sqlite3.Connection, kind: str, numbers: list[int]) -> 
         f"SELECT e.number, {_STORED} FROM {kind} e WHERE e.number IN (SELECT value FROM json_each(?))",
         (orjson.dumps(numbers).decode(),),
     )
-    found = {number: Stored(kind, id, json, Position(*place)) for number, id, *place, json in rows}
-    return [found[number] for number in numbers]
+    stored = {number: Stored(kind, id, json, Position(*place)) for number, id, *place, json in rows}
+    return [stored[number] for number in numbers]
 
 
 def leads(

@@ -48,8 +48,8 @@ def plans(connection: sqlite3.Connection, query: Query, bounds: Bounds) -> list[
 
 
 def steps(connection: sqlite3.Connection, search: Search) -> Iterator[str]:
-    for each in search.statements():
-        rows = connection.execute(f"EXPLAIN QUERY PLAN {each.sql}", each.parameters)
+    for statement in search.statements():
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.parameters)
         yield from (row[3] for row in rows)
 
 
@@ -108,10 +108,10 @@ def test_large_answers_come_in_the_order_of_an_index(connection: sqlite3.Connect
 
 def test_values_of_a_large_filter_are_walked_one_by_one(connection: sqlite3.Connection) -> None:
     query = evaluations(filters={"status": ["Ready", "Failed"], "account": ["a1", "a2"]}, **NEWEST)
-    found = plans(connection, query, LARGE)
-    assert len(found) == 4
-    assert all("Evaluation_by_account_status (account=? AND status=?" in each for each in found)
-    assert not any("TEMP B-TREE" in each for each in found)
+    steps = plans(connection, query, LARGE)
+    assert len(steps) == 4
+    assert all("Evaluation_by_account_status (account=? AND status=?" in line for line in steps)
+    assert not any("TEMP B-TREE" in line for line in steps)
 
 
 def test_ids_are_looked_up(connection: sqlite3.Connection) -> None:

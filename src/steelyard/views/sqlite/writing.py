@@ -63,17 +63,17 @@ def apply(
     """Of several changes of an entity the latest counts; one that is not later than what is there is left out."""
     resync, _ = enter(connection, epoch)
     latest: dict[str, tuple[Change, Found]] = {}
-    for change, found in changes:
+    for change, entity in changes:
         if change.id not in latest or latest[change.id][0].position < change.position:
-            latest[change.id] = change, found
+            latest[change.id] = change, entity
     by_kind: dict[str, dict[str, tuple[Change, Entity]]] = defaultdict(dict)
-    for id, (change, found) in latest.items():
-        if found is not None:
-            by_kind[found[0]][id] = change, found[1]
+    for id, (change, entity) in latest.items():
+        if entity is not None:
+            by_kind[entity[0]][id] = change, entity[1]
     forgotten = _forgotten(connection, latest)
     for kind, entities in by_kind.items():
         _put(connection, kind, entities, resync, forgotten)
-    _forget(connection, [change for change, found in latest.values() if found is None], resync, forgotten)
+    _forget(connection, [change for change, entity in latest.values() if entity is None], resync, forgotten)
     connection.executemany(
         "INSERT INTO positions VALUES (?, ?)"
         " ON CONFLICT (partition) DO UPDATE SET position = max(position, excluded.position)",
@@ -99,7 +99,7 @@ def _old(connection: sqlite3.Connection, kind: str, ids: Iterable[str]) -> dict[
         " WHERE id IN (SELECT value FROM json_each(?))",
         (_list(ids),),
     )
-    return {each[4]: Old(each[0], (each[1], Position(each[2], each[3])), each[4:]) for each in rows}
+    return {row[4]: Old(row[0], (row[1], Position(row[2], row[3])), row[4:]) for row in rows}
 
 
 def _put(
@@ -207,8 +207,8 @@ def _forget(
     marks = {id: place for id, place in places.items() if id not in forgotten or forgotten[id] < place}
     for kind in OWN if marks else ():
         old = _old(connection, kind, marks)
-        later = [id for id, each in old.items() if each.place >= marks[id]]
-        _delete(connection, kind, [each.number for id, each in old.items() if id not in later])
+        later = [id for id, known in old.items() if known.place >= marks[id]]
+        _delete(connection, kind, [row.number for id, row in old.items() if id not in later])
         marks = {id: place for id, place in marks.items() if id not in later}
     connection.executemany(
         "INSERT OR REPLACE INTO forgotten VALUES (?, ?, ?, ?)",
@@ -217,9 +217,9 @@ def _forget(
 
 
 def _delete(connection: sqlite3.Connection, kind: str, numbers: Sequence[int]) -> None:
-    each = [(number,) for number in numbers]
-    connection.executemany(f"DELETE FROM {kind}_labels WHERE entity = ?", each)
-    connection.executemany(f"DELETE FROM {kind} WHERE number = ?", each)
+    rows = [(number,) for number in numbers]
+    connection.executemany(f"DELETE FROM {kind}_labels WHERE entity = ?", rows)
+    connection.executemany(f"DELETE FROM {kind} WHERE number = ?", rows)
 
 
 def sweep(connection: sqlite3.Connection, epoch: int, before: Mapping[int, int]) -> int:
@@ -227,7 +227,7 @@ def sweep(connection: sqlite3.Connection, epoch: int, before: Mapping[int, int])
     if swept == resync:
         return 0
     reached: dict[int, int] = dict(connection.execute("SELECT partition, position FROM positions"))
-    if behind := [each for each, end in before.items() if reached.get(each, 0) < end]:
+    if behind := [partition for partition, end in before.items() if reached.get(partition, 0) < end]:
         raise ViewError(f"the resync has not come to the end of partitions {behind}")
     count = 0
     for kind in OWN:
