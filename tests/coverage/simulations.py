@@ -14,9 +14,9 @@ import numpy as np
 from steelyard.report.comparison.statistics import difference, difference_of_numbers
 from steelyard.report.rubrics.judge import kappa_estimate
 from steelyard.report.rubrics.overlap import BLEU
-from steelyard.report.statistics.calibration import Stated, calibration
+from steelyard.report.statistics.calibration import StatedProbabilities, calibration
 from steelyard.report.statistics.confusion import Coded, per_class
-from steelyard.report.statistics.groups import from_the_rest
+from steelyard.report.statistics.groups import difference_from_rest
 from steelyard.report.statistics.intervals import Estimate, Floats, Integers, mean, proportion
 from steelyard.report.statistics.ranking import ranking
 from steelyard.report.statistics.reducers import pass_at_k
@@ -122,7 +122,7 @@ def _group(here: int, rest: int, share: float) -> Draw:
 
     def draw(chance: np.random.Generator) -> Estimate:
         hits = (chance.random(inside.size) < np.where(inside, share, 0.8)).astype(np.float64)
-        return from_the_rest(hits, inside, np.arange(inside.size), (0.0, 1.0))[0]
+        return difference_from_rest(hits, inside, np.arange(inside.size), (0.0, 1.0))[0]
 
     return draw
 
@@ -169,7 +169,7 @@ def _calibration(n: int, gap: float, times: int = 1) -> Draw:
         stated = np.repeat(chance.uniform(0.5, 1, n), times)
         right = chance.random(n * times) < stated - gap
         clusters = np.repeat(np.arange(n), times)
-        return calibration(Stated(stated, right, np.zeros(n * times), clusters), bins=10).error
+        return calibration(StatedProbabilities(stated, right, np.zeros(n * times), clusters), bins=10).error
 
     return draw
 

@@ -24,11 +24,11 @@ from steelyard.report.statistics.groups import (
     columns_of,
     group_figure,
     group_numbers,
+    group_scores,
     group_table,
-    grouped,
 )
 from steelyard.report.statistics.power import power_line, power_numbers
-from steelyard.report.statistics.reducers import reduced, right_or_wrong
+from steelyard.report.statistics.reducers import reduce_scores, right_or_wrong
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import counted, counts_of, settled, with_status
 from steelyard.report.wording import counted as counted_as
@@ -118,7 +118,7 @@ def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) ->
     if not results.metrics or "score" not in scores.column_names:
         return results
     lead, binary = results.metrics[0], right_or_wrong(scores)
-    groups = [grouped(scores, column, lead, binary) for column in columns_of(scores)]
+    groups = [group_scores(scores, column, lead, binary) for column in columns_of(scores)]
     drawn = [figure for group in groups if (figure := group_figure(group, lead))]
     clusters = pc.count_distinct(kept[CLUSTER]).as_py() if CLUSTER in kept.column_names else None
     line = power_line(lead, pc.count_distinct(kept["_index_"]).as_py(), clusters, binary=binary)
@@ -127,7 +127,7 @@ def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) ->
         added["groups"] = {group.column: group_numbers(group) for group in groups}
     return replace(
         results,
-        metrics=(*results.metrics, *reduced(scores, lead, reducers)),
+        metrics=(*results.metrics, *reduce_scores(scores, lead, reducers)),
         figures=(*results.figures, *drawn),
         tables=(*(group_table(group, lead) for group in groups), *results.tables),
         limits=(*results.limits, *((line,) if line else ())),

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from steelyard.report.statistics.intervals import exact
+from steelyard.report.statistics.intervals import clopper_pearson
 from steelyard.report.summary import What, summarise_scores
 
 
@@ -23,7 +23,7 @@ def test_right_and_wrong_is_a_share() -> None:
     results = summarise_scores(make_scores([1.0] * 7 + [0.0] * 3), What("exact_match", "Exact match"))
     lead = results.metrics[0]
     assert (lead.name, lead.estimate.value) == ("exact_match", 0.7)
-    assert (lead.estimate.low, lead.estimate.high) == pytest.approx(exact(0.7, 10))
+    assert (lead.estimate.low, lead.estimate.high) == pytest.approx(clopper_pearson(0.7, 10))
     assert lead.estimate.error == pytest.approx(np.sqrt(0.7 * 0.3 / 10))
     assert results.headline == "Of 10 answers, 70.0 % were right (95 % interval 34.8 to 93.3 %)."
     assert len(results.metrics) == 1
@@ -49,7 +49,7 @@ def test_a_mean_of_shares_stays_between_nothing_and_all() -> None:
     assert lead.estimate.value == pytest.approx(0.8583333)
     assert lead.estimate.high == 1.0
     perfect = summarise_scores(make_scores([1.0] * 10), What("f1", "F1", binary=False)).metrics[0]
-    assert perfect.estimate.low == pytest.approx(exact(1.0, 10)[0])
+    assert perfect.estimate.low == pytest.approx(clopper_pearson(1.0, 10)[0])
 
 
 def test_numbers_are_told_as_numbers() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import gammaln, ndtr, ndtri, stdtr
 
-from steelyard.report.statistics.clusters import TAIL, Floats, Integers, Sums, student, sums_of
+from steelyard.report.statistics.clusters import TAIL, Floats, Integers, Sums, student_quantile, sums_of
 from steelyard.report.statistics.intervals import Estimate, mean
 
 MOST_SUMS = 1 << 22
@@ -56,7 +56,7 @@ def difference(differences: Floats, clusters: Integers | None = None) -> Estimat
         values, quantile, of = np.append(differences, [-1.0, 1.0]), float(ndtri(TAIL)), ""
         centre, error = float(values.mean()), float(values.std() / np.sqrt(n + 2))
     else:
-        wider, quantile = sums.plus(_added_size(differences, sums), -1.0, 1.0), student(sums.freedom)
+        wider, quantile = sums.plus(_added_size(differences, sums), -1.0, 1.0), student_quantile(sums.freedom)
         centre, error, of = wider.mean, wider.error, f" in {sums.count:,} clusters, jackknife, Student t"
     low, high = max(-1.0, centre - quantile * error), min(1.0, centre + quantile * error)
     method = f"Bonett and Price (2012), paired by question ({n:,} questions{of})"

@@ -21,7 +21,7 @@ from steelyard.report.results import Answer, Figure, Metric, Results, Table
 from steelyard.report.rubrics import words
 from steelyard.report.rubrics.columns import value
 from steelyard.report.rubrics.rows import text_of
-from steelyard.report.statistics.calibration import Calibration, Stated, calibration
+from steelyard.report.statistics.calibration import Calibration, StatedProbabilities, calibration
 from steelyard.report.statistics.confusion import (
     NO_ANSWER,
     OTHER,
@@ -29,12 +29,12 @@ from steelyard.report.statistics.confusion import (
     Coded,
     PerClass,
     encode,
-    known,
     matrix,
+    merge_strange,
     per_class,
 )
 from steelyard.report.statistics.intervals import Estimate, clusters_of, proportion
-from steelyard.report.statistics.ranking import MOST_CLASSES, Ranking, ranking, shares_of
+from steelyard.report.statistics.ranking import MOST_CLASSES, Ranking, probability_matrix, ranking
 from steelyard.report.summary import What, summarise_scores
 from steelyard.report.wording import count, counted, interval, percent, unanswered
 from steelyard.types import Json
@@ -102,7 +102,7 @@ class Classification:
     def summarise(self, scores: pa.Table) -> Results:
         clusters = clusters_of(scores)
         labels = scores["label"].to_pylist()
-        said, strange = known(scores["prediction"].to_pylist(), labels)
+        said, strange = merge_strange(scores["prediction"].to_pylist(), labels)
         if len(set(labels)) > MOST_LABELS:
             return _plain(scores, len(set(labels)))
         coded = encode(labels, said, clusters)
@@ -127,7 +127,7 @@ class Classification:
         if stated.num_rows == 0:
             return None
         return calibration(
-            Stated(
+            StatedProbabilities(
                 confidence=stated["probability"].to_numpy(),
                 correct=np.asarray(stated["correct"].to_numpy(), dtype=np.bool_),
                 brier=stated["brier"].to_numpy(),
@@ -156,7 +156,7 @@ def _ranking(scores: pa.Table, coded: Coded) -> Ranking | None:
     stated = np.asarray(pc.is_valid(scores["probabilities"]).to_numpy(), dtype=np.bool_)
     if not stated.any():
         return None
-    shares = shares_of(scores["probabilities"].filter(pa.array(stated)), coded.labels)
+    shares = probability_matrix(scores["probabilities"].filter(pa.array(stated)), coded.labels)
     return ranking(coded.labels, coded.truth[stated], shares, coded.clusters[stated])
 
 

@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from steelyard.report.results import Answer, Cell, Metric, Results, Table
 from steelyard.report.rubrics.columns import value
 from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, judged, schema, text_of
-from steelyard.report.statistics.clusters import left_out_error, sums_of, too_few
+from steelyard.report.statistics.clusters import jackknife_error, sums_of, too_few
 from steelyard.report.statistics.intervals import (
     Estimate,
     Floats,
     Integers,
     clusters_of,
     codes_of,
-    of_error,
+    interval_from_error,
     proportion,
 )
 from steelyard.report.summary import What, score_mean, summarise_scores
@@ -204,9 +204,9 @@ def kappa_estimate(first: Integers, second: Integers, clusters: Integers) -> Est
     sums = sums_of(agreed, clusters)
     if sums.equivalent < FEWEST_OF_KAPPA:
         return Estimate(value, None, None, f"no interval: {too_few(sums, FEWEST_OF_KAPPA)}", n)
-    error = left_out_error(parts, lambda totals: _kappa(totals, size))
+    error = jackknife_error(parts, lambda totals: _kappa(totals, size))
     chance = (sums.mean - value) / (1 - value) if value < 1 else _chance(parts, size)
-    low, high, method = of_error(sums.mean, error * (1 - chance), sums)
+    low, high, method = interval_from_error(sums.mean, error * (1 - chance), sums)
     low, high = (max(-1.0, (bound - chance) / (1 - chance)) for bound in (low, high))
     return Estimate(value, low, high, f"of the agreement: {method}", n, error)
 

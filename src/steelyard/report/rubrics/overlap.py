@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from steelyard.report.results import Answer, Metric, Results
 from steelyard.report.rubrics.rouge import rouge
 from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, judged, schema, targets
-from steelyard.report.statistics.clusters import Sums, left_out_error, student, too_few
+from steelyard.report.statistics.clusters import Sums, jackknife_error, student_quantile, too_few
 from steelyard.report.statistics.intervals import Estimate, Floats, clusters_of
 from steelyard.report.summary import What, summarise_scores
 from steelyard.types import Json
@@ -199,11 +199,11 @@ class Corpus:
             return Estimate(value, None, None, because, n)
         wider = np.concatenate([parts, self.ends(parts.sum(axis=0) * sums.typical / n)])
         centre = float(self.number(wider.sum(axis=0, keepdims=True))[0])
-        half = student(sums.freedom) * left_out_error(wider, self.number)
+        half = student_quantile(sums.freedom) * jackknife_error(wider, self.number)
         low, high = max(_SCALE[0], min(value, centre - half)), min(_SCALE[1], max(value, centre + half))
         what = "answers" if sums.count == n else "clusters"
         method = f"Student t, jackknife, {sums.count:,} {what} and one more at either end"
-        return Estimate(value, low, high, method, n, left_out_error(parts, self.number))
+        return Estimate(value, low, high, method, n, jackknife_error(parts, self.number))
 
 
 def _bleu_ends(counts: Floats) -> Floats:

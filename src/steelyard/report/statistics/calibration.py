@@ -1,20 +1,20 @@
-"""Do answers given with 80 % certainty come true 8 times in 10? Calibration error, bins and the Brier score."""
+"""Calibration: are answers that were given with 80 % certainty right 8 times in 10? Its error, bins and Brier score."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.report.statistics.clusters import Sums, student, too_few
+from steelyard.report.statistics.clusters import Sums, student_quantile, too_few
 from steelyard.report.statistics.intervals import Estimate, Floats, Integers, mean, proportion
 
 FEWEST = 50
-"""Independent answers that the calibration error needs for an interval."""
+"""Fewest independent answers for the interval of the calibration error."""
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Answers whose stated certainty lies in (low, high]; the first bin holds 0 too."""
+    """Answers whose probability lies in (low, high]; the first bin includes 0."""
 
     low: float
     high: float
@@ -25,25 +25,22 @@ class Bin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The distance between certainty and truth."""
+    """The distance between the probabilities that answers were given with and the share that is right."""
 
     error: Estimate
-    """Root mean square gap over the bins, without what chance adds."""
+    """Root mean square gap over the bins, less the part that chance adds."""
     plug_in: float
-    """Expected calibration error as it is usually given (Guo et al. 2017): chance alone makes it greater than 0."""
+    """Expected calibration error as it is usually given (Guo et al. 2017); chance alone makes it greater than 0."""
     plug_in_of_chance: float
-    """Expected `plug_in` of a perfectly calibrated system with as many answers, approximately."""
+    """Approximate expectation of `plug_in` for a perfectly calibrated system with as many answers."""
     brier: Estimate
     bins: tuple[Bin, ...]
     rows: int
 
 
 @dataclass(frozen=True)
-class Stated:
-    """Answers that came with probabilities.
-
-    That of the answer given, whether it was right, the row's Brier score, its `_index_`.
-    """
+class StatedProbabilities:
+    """Answers with probabilities: that of the given answer, whether it was right, Brier score and cluster."""
 
     confidence: Floats
     correct: NDArray[np.bool_]
@@ -51,25 +48,25 @@ class Stated:
     clusters: Integers
 
 
-def calibration(stated: Stated, *, bins: int) -> Calibration:
-    """Calibration error over equally wide bins of the certainty of the answer given; Brier's score over all classes."""
+def calibration(answers: StatedProbabilities, *, bins: int) -> Calibration:
+    """Return the calibration error over bins of equal width of the given answer's probability, and the Brier score."""
     edges = np.linspace(0, 1, bins + 1)
-    place = np.clip(np.searchsorted(edges, stated.confidence, side="left") - 1, 0, bins - 1)
-    rows = tuple(_bin(stated, place == k, edges[k : k + 2]) for k in range(bins))
-    gaps = _gaps(stated, place, bins)
+    bin_of_answer = np.clip(np.searchsorted(edges, answers.confidence, side="left") - 1, 0, bins - 1)
+    rows = tuple(_bin(answers, bin_of_answer == k, edges[k : k + 2]) for k in range(bins))
+    gaps = _bin_gaps(answers, bin_of_answer, bins)
     return Calibration(
-        error=_debiased(gaps, int(stated.correct.size)),
+        error=_debiased(gaps, int(answers.correct.size)),
         plug_in=float(np.abs(gaps.gap).sum()),
         plug_in_of_chance=float(np.sqrt(2 / np.pi * np.diag(gaps.variance)).sum()),
-        brier=mean(stated.brier, stated.clusters, (0.0, 2.0)),
+        brier=mean(answers.brier, answers.clusters, (0.0, 2.0)),
         bins=rows,
-        rows=int(stated.correct.size),
+        rows=int(answers.correct.size),
     )
 
 
 @dataclass(frozen=True)
 class _Gaps:
-    """The gaps of the bins that have answers, each times its share of the answers."""
+    """Gaps of the bins that have answers, weighted by the bin's share of the answers."""
 
     gap: Floats
     share: Floats
@@ -78,15 +75,17 @@ class _Gaps:
     clusters: Sums
 
 
-def _gaps(stated: Stated, place: Integers, bins: int) -> _Gaps:
-    """Residuals are summed within clusters, and of each bin divided by √(1 − share of the cluster), which makes their
-    squares unbiased (CR2 of Bell and McCaffrey 2002). A bin of one cluster says nothing of its spread: all of its gap
-    may be chance.
+def _bin_gaps(answers: StatedProbabilities, bin_of_answer: Integers, bins: int) -> _Gaps:
+    """Return the gaps of the bins with their covariances.
+
+    Residuals are summed within clusters and divided by √(1 − the cluster's share of the bin), which makes their squares
+    unbiased (CR2 of Bell and McCaffrey 2002). A bin of one cluster has no spread to observe: its whole gap may be
+    chance.
     """
-    unique, codes = np.unique(stated.clusters, return_inverse=True)
-    cell = codes * bins + place
-    shape, n = (unique.size, bins), stated.correct.size
-    sums = np.bincount(cell, stated.correct - stated.confidence, unique.size * bins).reshape(shape)
+    unique, codes = np.unique(answers.clusters, return_inverse=True)
+    cell = codes * bins + bin_of_answer
+    shape, n = (unique.size, bins), answers.correct.size
+    sums = np.bincount(cell, answers.correct - answers.confidence, unique.size * bins).reshape(shape)
     counts = np.bincount(cell, minlength=unique.size * bins).reshape(shape)
     sums, counts = sums[:, counts.any(axis=0)], counts[:, counts.any(axis=0)]
     total, alone = counts.sum(axis=0), (counts > 0).sum(axis=0) < 2
@@ -100,12 +99,12 @@ def _gaps(stated: Stated, place: Integers, bins: int) -> _Gaps:
 
 
 def _debiased(gaps: _Gaps, n: int) -> Estimate:
-    """The root of the mean squared gap less what chance adds to it: the debiased estimator of Kumar, Liang and Ma
+    """Return the root mean square gap less the part that chance adds: the debiased estimator of Kumar, Liang and Ma
     ("Verified Uncertainty Calibration", NeurIPS 2019), here with clusters.
 
-    The squared number is unbiased and may fall below 0, which is shown as 0. Its interval is Student's, by the variance
-    of a quadratic form of normal gaps; the part that the true gaps add is not made smaller by what chance adds to it,
-    so that it is wide enough near 0.
+    The squared number is unbiased and may fall below 0, which is shown as 0. Its interval is Student's, from the
+    variance of a quadratic form of normal gaps. That variance uses the observed gaps, which chance makes larger, so
+    that the interval is wide enough near 0.
     """
     weighted = gaps.variance / gaps.share[:, None]
     squared = float(((gaps.gap**2 - np.diag(gaps.variance)) / gaps.share).sum())
@@ -114,17 +113,17 @@ def _debiased(gaps: _Gaps, n: int) -> Estimate:
     value = float(np.sqrt(max(0.0, squared)))
     if gaps.clusters.equivalent < FEWEST:
         return Estimate(value, None, None, f"no interval: {too_few(gaps.clusters, FEWEST)}", n)
-    half = student(gaps.clusters.freedom) * float(np.sqrt(spread))
+    half = student_quantile(gaps.clusters.freedom) * float(np.sqrt(spread))
     low, high = (float(np.sqrt(min(1.0, max(0.0, bound)))) for bound in (squared - half, squared + half))
     return Estimate(value, low, high, "debiased (Kumar, Liang and Ma 2019), Student t of its square", n)
 
 
-def _bin(stated: Stated, inside: NDArray[np.bool_], edges: Floats) -> Bin:
+def _bin(answers: StatedProbabilities, inside: NDArray[np.bool_], edges: Floats) -> Bin:
     count = int(inside.sum())
     return Bin(
         low=float(edges[0]),
         high=float(edges[1]),
         count=count,
-        confidence=float(stated.confidence[inside].mean()) if count else None,
-        accuracy=proportion(stated.correct[inside], stated.clusters[inside]),
+        confidence=float(answers.confidence[inside].mean()) if count else None,
+        accuracy=proportion(answers.correct[inside], answers.clusters[inside]),
     )

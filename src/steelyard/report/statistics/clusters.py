@@ -1,7 +1,7 @@
-"""Rows that hang together: sums over their clusters, and how sure their mean is.
+"""Clusters: sums of dependent rows, and the standard error of their mean.
 
-Answers to one question are a cluster, and so are questions about one document. `statistics`, `comparison_statistics`
-and `groups` make their intervals from it.
+Answers to one question are a cluster, and so are questions about one document. `intervals`, `groups` and
+`comparison.statistics` make their intervals from these sums.
 """
 
 from collections.abc import Callable
@@ -39,26 +39,26 @@ class Sums:
 
     @property
     def equivalent(self) -> float:
-        """Number of equally large clusters that would weigh as these do: (Σm)² / Σm² (Kish 1965)."""
+        """Effective number of clusters, were they all of one size: (Σm)² / Σm² (Kish 1965)."""
         return float(self.sizes.sum() ** 2 / (self.sizes**2).sum())
 
     @property
     def typical(self) -> float:
-        """Size of the cluster that a value lies in, on average."""
+        """Mean size of a value's cluster: Σm² / Σm."""
         return float((self.sizes**2).sum() / self.sizes.sum())
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom of the error: few clusters, or very unequal ones, know their own spread badly."""
+        """Degrees of freedom of the error: less for few clusters, or clusters of very different sizes."""
         return max(self.equivalent - 1, 0.5)
 
     @cached_property
     def error(self) -> float:
-        """Standard error of the mean by leaving out one cluster after the other (the jackknife: Efron 1982, CBMS 38).
+        """Standard error of the mean by the jackknife over clusters (Efron 1982, CBMS 38).
 
         Bell and McCaffrey (2002, Survey Methodology 28:169-181) name it CR3: residuals of large clusters are small
-        because these clusters pull the mean to themselves, which dividing by 1 − m / Σm undoes. Of equal clusters it
-        is the usual clustered error.
+        because these clusters pull the mean to themselves; dividing by 1 − m / Σm corrects that. For clusters of one
+        size it is the usual clustered error.
         """
         if self.count < 2:
             return 0.0
@@ -68,27 +68,28 @@ class Sums:
         return float(np.sqrt(scale * (residuals**2).sum()) / self.sizes.sum())
 
     def plus(self, size: float, *values: float) -> "Sums":
-        """These sums and, for each value, one cluster more of this size whose rows all have the value."""
+        """Return these sums with one more cluster for each of `values`: `size` rows that all have the value."""
         more = np.full(len(values), size)
         return Sums(np.append(self.sums, more * values), np.append(self.sizes, more))
 
 
 def sums_of(values: Floats, clusters: Integers) -> Sums:
-    """The sums of the values by cluster."""
+    """Return the sums of the values by cluster."""
     unique, codes = np.unique(clusters, return_inverse=True)
     sums = np.bincount(codes, weights=values, minlength=unique.size).astype(np.float64)
     return Sums(sums, np.bincount(codes, minlength=unique.size).astype(np.float64))
 
 
-def left_out_error(parts: Floats, statistic: Callable[[Floats], Floats]) -> float:
-    """The jackknife error of a statistic of column sums: what it is without each row of `parts` (a row per cluster).
+def jackknife_error(parts: Floats, statistic: Callable[[Floats], Floats]) -> float:
+    """Return the jackknife error of a statistic of column sums. `parts` has one row per cluster.
 
-    `statistic` maps (many, columns) to a number for each row; where it has none without a cluster, nan.
+    `statistic` maps (many, columns) to one number per row; it gives NaN where it is undefined without a cluster.
     """
     count = parts.shape[0]
     if count < 2:
         return 0.0
     total = parts.sum(axis=0, keepdims=True)
+    # In slices: a matrix of all clusters without one cluster each would be as large as `parts`, several times over.
     without = np.concatenate(
         [statistic(total - parts[start : start + 10_000]) for start in range(0, count, 10_000)]
     )
@@ -96,12 +97,12 @@ def left_out_error(parts: Floats, statistic: Callable[[Floats], Floats]) -> floa
     return float(np.sqrt((count - 1) / count * np.nansum(steps**2)))
 
 
-def student(freedom: float) -> float:
-    """The 97.5 % quantile of Student's distribution."""
+def student_quantile(freedom: float) -> float:
+    """Return the 97.5 % quantile of Student's distribution with these degrees of freedom."""
     return float(stdtrit(freedom, TAIL))
 
 
 def too_few(sums: Sums, needed: int) -> str:
-    """`12 independent answers are too few (30 are needed)`; what hangs together counts as one."""
+    """Return `12 independent answers are too few (30 are needed)`; a cluster counts as one answer."""
     plural = "s are" if round(sums.equivalent) != 1 else " is"
     return f"{sums.equivalent:,.0f} independent answer{plural} too few ({needed} are needed)"

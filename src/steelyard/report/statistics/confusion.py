@@ -1,8 +1,6 @@
-"""Counts of what was said for what was true, and the figures per class that follow.
+"""The confusion matrix, and the metrics per class that follow from it: precision, recall, F1 and their averages.
 
-Precision, recall, F1 and their averages.
-
-Undefined shares (a class that was never predicted) are left open per class and count as 0 in averages, as in
+An undefined share (a class that was never predicted) has no value for its class and counts as 0 in averages, as in
 scikit-learn.
 """
 
@@ -16,24 +14,21 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from steelyard.report.statistics.clusters import Sums, sums_of
-from steelyard.report.statistics.intervals import Estimate, Floats, Integers, of_error, proportion
+from steelyard.report.statistics.intervals import Estimate, Floats, Integers, interval_from_error, proportion
 
 NO_ANSWER = "(no answer)"
 OTHER = "(other text)"
 FEWEST_OF_A_CLASS = 10
-"""Questions of each class that averages need for an interval which count every class the same."""
+"""Fewest questions of a class for the interval of a macro average, which gives every class the same weight."""
 FEW_ERRORS = 5
-"""Fewest errors that show a spread: that of fewer may be luck."""
+"""Fewest errors from which a spread can be estimated; that of fewer may be luck."""
 MOST_STRANGE = 100
-"""Number of predictions outside the dataset's labels that get a class each."""
+"""Most predictions outside the dataset's labels that get a class of their own."""
 
 
 @dataclass(frozen=True)
 class Coded:
-    """Labels and predictions as positions in `labels`.
-
-    A prediction of -1 is no answer. `clusters` are the `_index_` values.
-    """
+    """True and predicted labels as positions in `labels`; a prediction of -1 is no answer."""
 
     labels: tuple[str, ...]
     truth: Integers
@@ -53,9 +48,8 @@ class PerClass:
 
 @dataclass(frozen=True)
 class Averages:
-    """`macro` gives every class the same weight, `weighted` its share of the answers.
-
-    Keys: precision, recall, f1.
+    """Averages over classes, by `precision`, `recall` and `f1`: `macro` gives every class the same weight, `weighted`
+    its share of the answers.
     """
 
     macro: dict[str, Estimate]
@@ -63,29 +57,29 @@ class Averages:
 
 
 def encode(labels: Sequence[str | None], predictions: Sequence[str | None], clusters: Integers) -> Coded:
-    """Classes are all labels and predictions that occur, numbers in their order, the rest by text."""
-    names = sorted({name for name in (*labels, *predictions) if name is not None}, key=_natural)
+    """Encode labels and predictions. Classes are all that occur: numbers in their order, then the rest by text."""
+    names = sorted({name for name in (*labels, *predictions) if name is not None}, key=_natural_order)
     position: dict[str | None, int] = {name: code for code, name in enumerate(names)}
     truth = np.array([position[label] for label in labels], dtype=np.int64)
-    said = np.array([position.get(name, -1) for name in predictions], dtype=np.int64)
-    return Coded(tuple(names), truth, said, clusters)
+    prediction = np.array([position.get(name, -1) for name in predictions], dtype=np.int64)
+    return Coded(tuple(names), truth, prediction, clusters)
 
 
-def known(
+def merge_strange(
     predictions: Sequence[str | None], labels: Sequence[str | None]
 ) -> tuple[Sequence[str | None], int]:
-    """The predictions; where very many of them are no label at all, as of a model that writes freely, these are
-    taken together. And how many those are.
+    """Return the predictions and 0, or, where very many of them are no label, as from a model that writes freely,
+    the predictions with `OTHER` for these, and how many distinct ones these were.
     """
     true = set(labels)
-    strange = {one for one in predictions if one is not None and one not in true}
+    strange = {name for name in predictions if name is not None and name not in true}
     if len(strange) <= MOST_STRANGE:
         return predictions, 0
-    return [OTHER if one in strange else one for one in predictions], len(strange)
+    return [OTHER if name in strange else name for name in predictions], len(strange)
 
 
 def matrix(coded: Coded) -> Integers:
-    """Rows are true classes, columns predicted ones; the last column counts missing answers."""
+    """Return counts: a row per true class, a column per predicted one; the last column counts missing answers."""
     size = len(coded.labels)
     column = np.where(coded.prediction < 0, size, coded.prediction)
     counts = np.bincount(coded.truth * (size + 1) + column, minlength=size * (size + 1))
@@ -93,32 +87,32 @@ def matrix(coded: Coded) -> Integers:
 
 
 def per_class(coded: Coded) -> tuple[tuple[PerClass, ...], Averages]:
-    """The figures of each class, and their averages."""
+    """Return the metrics of each class, and their averages."""
     size = len(coded.labels)
     parts = _cluster_sums(coded)
-    right, said, true = np.asarray(parts.sum(axis=0), dtype=np.float64).reshape(3, size)
+    right, predicted, true = np.asarray(parts.sum(axis=0), dtype=np.float64).reshape(3, size)
     kinds = {
-        "precision": _ratio(right, said, (0.0, 1.0, 0.0)),
+        "precision": _ratio(right, predicted, (0.0, 1.0, 0.0)),
         "recall": _ratio(right, true, (0.0, 0.0, 1.0)),
-        "f1": _ratio(2 * right, said + true, (1.0, 1.0, 1.0)),
+        "f1": _ratio(2 * right, predicted + true, (1.0, 1.0, 1.0)),
     }
-    because = _too_few(coded)
-    macro = {name: _averaged(coded, parts, _alike(ratio), because) for name, ratio in kinds.items()}
-    weighted = {name: _averaged(coded, parts, _by_support(ratio, true), "") for name, ratio in kinds.items()}
-    return tuple(_of_class(coded, k) for k in range(size)), Averages(macro, weighted)
+    reason = _why_no_interval(coded)
+    macro = {name: _averaged(coded, parts, _macro(ratio), reason) for name, ratio in kinds.items()}
+    weighted = {name: _averaged(coded, parts, _weighted(ratio, true), "") for name, ratio in kinds.items()}
+    return tuple(_class_figures(coded, k) for k in range(size)), Averages(macro, weighted)
 
 
 @dataclass(frozen=True)
 class _Ratio:
-    """A figure of each class (0 where undefined), and its slopes by the class's right, said and true answers."""
+    """A metric of each class (0 where undefined), and its slopes by the class's right, predicted and true answers."""
 
     value: Floats
     slopes: Floats
 
 
 def _ratio(above: Floats, below: Floats, factors: tuple[float, float, float]) -> _Ratio:
-    """Return a ratio: `above` is right answers, twice where `below` adds those said to those true; `factors`
-    say what `below` adds.
+    """Return `above` / `below` with its slopes. `factors` say how often `above` counts right answers beyond once, and
+    how often `below` counts predicted and true ones.
     """
     inverse = np.divide(1.0, below, out=np.zeros_like(below), where=below > 0)
     value = above * inverse
@@ -128,17 +122,17 @@ def _ratio(above: Floats, below: Floats, factors: tuple[float, float, float]) ->
 
 @dataclass(frozen=True)
 class _Average:
-    """A mean over classes, and how it changes with each of the sums that it is made of."""
+    """A mean over classes, and its slopes by the sums that it is made of."""
 
     value: float
     slope: Floats
 
 
-def _alike(ratio: _Ratio) -> _Average:
+def _macro(ratio: _Ratio) -> _Average:
     return _Average(float(ratio.value.mean()), ratio.slopes.ravel() / ratio.value.size)
 
 
-def _by_support(ratio: _Ratio, true: Floats) -> _Average:
+def _weighted(ratio: _Ratio, true: Floats) -> _Average:
     share = true / true.sum()
     value = float(ratio.value @ share)
     slopes = ratio.slopes * share
@@ -146,26 +140,26 @@ def _by_support(ratio: _Ratio, true: Floats) -> _Average:
     return _Average(value, slopes.ravel())
 
 
-def _averaged(coded: Coded, parts: Any, average: _Average, because: str) -> Estimate:
-    """The average with an interval by the delta method, in clusters left out one by one (Takahashi et al. 2022, Applied
-    Intelligence 52:4961-4972, have the same variance without clusters).
+def _averaged(coded: Coded, parts: Any, average: _Average, reason: str) -> Estimate:
+    """Return the average with an interval by the delta method and the jackknife over clusters (Takahashi et al. 2022,
+    Applied Intelligence 52:4961-4972, have the same variance without clusters).
 
-    With very few errors it is at most as sure as the class with the fewest rows would be alone, times the classes.
+    With very few errors the effective size is at most that of the smallest class, times the number of classes.
     """
     n = int(coded.truth.size)
     sizes = sums_of(np.ones(n), coded.clusters).sizes
     sums = Sums(np.asarray(parts @ average.slope, dtype=np.float64) * n, sizes)
     error = sums.error
-    if because:
-        return Estimate(average.value, None, None, because, n, error)
+    if reason:
+        return Estimate(average.value, None, None, reason, n, error)
     wrong = np.unique(coded.clusters[coded.truth != coded.prediction]).size
     most = len(coded.labels) * min(_supports(coded)) if wrong < FEW_ERRORS else inf
-    low, high, method = of_error(average.value, error, sums, max(1.0, most))
+    low, high, method = interval_from_error(average.value, error, sums, max(1.0, most))
     return Estimate(average.value, low, high, f"delta method; {method}", n, error)
 
 
-def _too_few(coded: Coded) -> str:
-    """Why the averages that count every class the same have no interval, where they have none."""
+def _why_no_interval(coded: Coded) -> str:
+    """Return why macro averages have no interval; empty where they have one."""
     supports = _supports(coded)
     least = int(np.argmin(supports))
     if supports[least] >= FEWEST_OF_A_CLASS:
@@ -176,25 +170,27 @@ def _too_few(coded: Coded) -> str:
 
 
 def _supports(coded: Coded) -> list[int]:
-    """Number of clusters in which each class is true."""
+    """Return the number of clusters in which each class is true."""
     pairs = np.unique(np.stack([coded.truth, coded.clusters]), axis=1)
     return [int(count) for count in np.bincount(pairs[0], minlength=len(coded.labels))]
 
 
-def _of_class(coded: Coded, k: int) -> PerClass:
-    true, said = coded.truth == k, coded.prediction == k
+def _class_figures(coded: Coded, k: int) -> PerClass:
+    true, predicted = coded.truth == k, coded.prediction == k
     return PerClass(
         label=coded.labels[k],
         support=int(true.sum()),
-        predicted=int(said.sum()),
-        precision=proportion(true[said], coded.clusters[said]),
-        recall=proportion(said[true], coded.clusters[true]),
-        f1=_f1(coded, true | said),
+        predicted=int(predicted.sum()),
+        precision=proportion(true[predicted], coded.clusters[predicted]),
+        recall=proportion(predicted[true], coded.clusters[true]),
+        f1=_f1(coded, true | predicted),
     )
 
 
 def _f1(coded: Coded, involved: NDArray[np.bool_]) -> Estimate:
-    """F1 of a class, by the share J of right answers among those that name the class or should: F1 = 2 J / (1 + J)."""
+    """Return F1 of a class from the share J of right answers among those that name the class or should:
+    F1 = 2 J / (1 + J).
+    """
     share = proportion((coded.truth == coded.prediction)[involved], coded.clusters[involved])
     if share.value is None or share.low is None or share.high is None:
         return share
@@ -206,9 +202,7 @@ def _f1(coded: Coded, involved: NDArray[np.bool_]) -> Estimate:
 
 
 def _cluster_sums(coded: Coded) -> Any:
-    """Sum per cluster and class: right answers, answers said, and answers true; sparse, for there may be many
-    classes.
-    """
+    """Return right, predicted and true answers per cluster and class, as a sparse matrix: there may be many classes."""
     size = len(coded.labels)
     unique, codes = np.unique(coded.clusters, return_inverse=True)
     right = coded.truth == coded.prediction
@@ -218,7 +212,7 @@ def _cluster_sums(coded: Coded) -> Any:
     return csr_array((np.ones(rows.size), (rows, columns)), shape=(unique.size, 3 * size))
 
 
-def _natural(name: str) -> tuple[int, float, str]:
+def _natural_order(name: str) -> tuple[int, float, str]:
     try:
         return 0, float(name), name
     except ValueError:

@@ -1,6 +1,6 @@
-"""Power of the exact tests of two shares of right answers, and the least differences that they find often enough.
+"""Power of the exact tests for two shares of right answers, and the least differences that they detect.
 
-`power` says it for one system's report and for a comparison: what an evaluation of this size can see.
+`power` uses it for the report of one system and for comparisons.
 """
 
 from collections.abc import Callable
@@ -13,16 +13,16 @@ from steelyard.report.statistics.clusters import TAIL, Floats
 
 POWER = 0.8
 MOST_COUNTED = 81
-"""Most numbers of differing questions that are summed over; of more, evenly spaced ones stand for all."""
+"""Most terms of the sum over the number of differing questions; if there are more, evenly spaced ones are used."""
 Z_TAIL, Z_POWER = float(ndtri(TAIL)), float(ndtri(POWER))
 
 
 def mcnemar_power(n: int, worse: float, better: float) -> float:
-    """Probability that McNemar's exact two-sided test at 5 % finds a difference of `better` − `worse`, the shares of
-    the `n` questions that only the one system and only the other answers right.
+    """Return the power of McNemar's exact two-sided test at 5 % for a difference of `better` − `worse`: the shares of
+    the `n` questions that only one system, and only the other, answers right.
 
-    Summed over the numbers of questions that differ and, of these, over those that are better (Duffy 1984, Biometrics
-    40:1005-1015).
+    It is a sum over the number of questions that differ and, among these, over those that are better (Duffy 1984,
+    Biometrics 40:1005-1015).
     """
     discordance = worse + better
     if discordance <= 0:
@@ -30,44 +30,46 @@ def mcnemar_power(n: int, worse: float, better: float) -> float:
     middle, spread = n * discordance, np.sqrt(n * discordance * (1 - min(1.0, discordance)))
     ends = max(1.0, np.floor(middle - 5 * spread)), min(float(n), np.ceil(middle + 5 * spread))
     differ = np.unique(np.linspace(*ends, MOST_COUNTED).round())
-    few, share = _critical(differ), better / discordance
-    finds = _at_most(few, differ, share) + _at_most(few, differ, 1 - share)
-    weights = _binomial(differ, n, min(1.0, discordance))
-    nothing = max(0.0, 1 - discordance) ** n  # no question differs: nothing is found
-    return float((weights * finds).sum() / weights.sum() * (1 - nothing))
+    critical, share = _critical_values(differ), better / discordance
+    detected = _binomial_cdf(critical, differ, share) + _binomial_cdf(critical, differ, 1 - share)
+    weights = _binomial_pmf(differ, n, min(1.0, discordance))
+    no_difference = (
+        max(0.0, 1 - discordance) ** n
+    )  # chance that no question differs, where nothing is detected
+    return float((weights * detected).sum() / weights.sum() * (1 - no_difference))
 
 
-def _critical(differ: Floats) -> Floats:
-    """The greatest number of fair coins of so many that is too small at 2.5 %; −1 where none is."""
-    few = np.floor(differ / 2 - Z_TAIL * np.sqrt(differ) / 2) + 1  # the normal limit is at most one off
+def _critical_values(trials: Floats) -> Floats:
+    """Return the greatest number of heads of a fair coin that is significantly small at 2.5 %; −1 where none is."""
+    heads = np.floor(trials / 2 - Z_TAIL * np.sqrt(trials) / 2) + 1  # the normal limit is at most one off
     for _ in range(3):
-        few = np.where(_at_most(few, differ, 0.5) > 1 - TAIL, few - 1, few)
-    return np.asarray(np.maximum(few, -1.0), dtype=np.float64)
+        heads = np.where(_binomial_cdf(heads, trials, 0.5) > 1 - TAIL, heads - 1, heads)
+    return np.asarray(np.maximum(heads, -1.0), dtype=np.float64)
 
 
-def _at_most(k: Floats, trials: Floats, share: float) -> Floats:
-    """Probability that at most `k` of the trials succeed; 0 where `k` is negative."""
+def _binomial_cdf(k: Floats, trials: Floats, share: float) -> Floats:
+    """Return the probability that at most `k` of the trials succeed; 0 where `k` is negative."""
     inside = np.clip(k, 0, trials)
     below = np.where(inside < trials, betainc(np.maximum(trials - inside, 1), inside + 1, 1 - share), 1.0)
     return np.asarray(np.where(k < 0, 0.0, below), dtype=np.float64)
 
 
-def _binomial(k: Floats, n: int, share: float) -> Floats:
+def _binomial_pmf(k: Floats, n: int, share: float) -> Floats:
     logs = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + xlogy(k, share) + xlog1py(n - k, -share)
     return np.asarray(np.exp(logs), dtype=np.float64)
 
 
 def least_discordant(n: int, discordance: float) -> float | None:
-    """The least difference that McNemar's exact test finds where the systems differ on this share of the questions."""
+    """Return the least difference that McNemar's exact test detects where this share of answers differs."""
     return _least(lambda gap: mcnemar_power(n, (discordance - gap) / 2, (discordance + gap) / 2), discordance)
 
 
 @cache
 def least_paired(n: int, share: float, correlation: float) -> float | None:
-    """The least difference that McNemar's exact test finds between a system with this share of right answers and one
-    whose right answers correlate with its own so much.
+    """Return the least difference that McNemar's exact test detects from a system with this share of right answers.
 
-    The other system's share lies nearer to a half, where chance is greater; towards 0 or 1 a smaller difference shows.
+    The right answers of both correlate by `correlation`. The other system's share is taken to be nearer to a half,
+    where chance is greater; towards 0 or 1 a smaller difference is detected.
     """
     share = max(share, 1 - share)
 
@@ -81,14 +83,14 @@ def least_paired(n: int, share: float, correlation: float) -> float | None:
 
 
 def least_unpaired(n: int, share: float) -> float | None:
-    """The least difference that Fisher's exact test finds between this share of `n` questions and that of `n` others.
+    """Return the least difference that Fisher's exact test detects between the shares of two sets of `n` questions.
 
-    The sample size of Casagrande, Pike and Smith (1978, Biometrics 34:483-486) in the form of Fleiss, Tytun and Ury
-    (1980, Biometrics 36:343-346), solved for the difference.
+    It solves the sample size of Casagrande, Pike and Smith (1978, Biometrics 34:483-486), in the form of Fleiss, Tytun
+    and Ury (1980, Biometrics 36:343-346), for the difference.
     """
     share = max(share, 1 - share)
 
-    def enough(gap: float) -> float:
+    def power(gap: float) -> float:
         other = share - gap
         middle = (share + other) / 2
         null = Z_TAIL * np.sqrt(2 * middle * (1 - middle))
@@ -97,11 +99,11 @@ def least_unpaired(n: int, share: float) -> float | None:
         needed = plain / 4 * (1 + np.sqrt(1 + 4 / (plain * gap))) ** 2
         return 1.0 if needed <= n else 0.0
 
-    return _least(enough, share)
+    return _least(power, share)
 
 
 def _least(power: Callable[[float], float], most: float) -> float | None:
-    """The least gap up to `most` with enough power, which rises with the gap."""
+    """Return the least gap up to `most` with enough power, by bisection; power rises with the gap."""
     low, high = 0.0, most
     if most <= 0 or power(most) < POWER:
         return None

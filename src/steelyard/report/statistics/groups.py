@@ -1,9 +1,8 @@
-"""Scores told apart by a column of the dataset: how each group did, and whether it differs from the rest.
+"""Scores by the values of a column of the dataset: the result of each group, and its difference from the rest.
 
-`scoring.summarise` calls `grouped` for each `group:<column>` that scoring wrote.
+`scoring.summarise` calls `group_scores` for each `group:<column>` that scoring wrote.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from scipy.special import stdtr
 
 from steelyard.report.page import figures
 from steelyard.report.results import Figure, Metric, Table
-from steelyard.report.statistics.clusters import student, sums_of
+from steelyard.report.statistics.clusters import student_quantile, sums_of
 from steelyard.report.statistics.intervals import (
     Estimate,
     Floats,
@@ -33,7 +32,7 @@ GROUP = "group:"
 NONE = "(none)"
 MOST_ROWS = 50
 FEWEST_UNSCALED = 30
-"""Clusters that either side needs where nobody says between which ends the scores lie."""
+"""Fewest clusters on each side of a comparison of scores without a scale."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +46,11 @@ class Group:
     """Difference from all other groups together."""
     p: float | None
     p_holm: float | None
-    """Corrected for the number of groups."""
+    """p value corrected for the number of groups."""
 
 
 @dataclass(frozen=True)
-class Grouped:
+class GroupedScores:
     """All groups of one column."""
 
     column: str
@@ -60,11 +59,11 @@ class Grouped:
 
 
 def columns_of(scores: pa.Table) -> list[str]:
-    """The columns that scores were grouped by."""
+    """Return the columns that scores were grouped by."""
     return [name.removeprefix(GROUP) for name in scores.column_names if name.startswith(GROUP)]
 
 
-def grouped(scores: pa.Table, column: str, lead: Metric, binary: bool) -> Grouped:
+def group_scores(scores: pa.Table, column: str, lead: Metric, binary: bool) -> GroupedScores:
     """Return the results for each value of the column, in the order of the values."""
     values = values_of(scores)
     scale = (0.0, 1.0) if lead.unit == "share" else lead.scale
@@ -82,23 +81,23 @@ def grouped(scores: pa.Table, column: str, lead: Metric, binary: bool) -> Groupe
             estimate = score_mean(
                 pa.table({"score": values[inside]}), clusters[inside], lead.unit, lead.scale
             )
-        between, p = from_the_rest(values[there], inside[there], clusters[there], scale)
-        summaries.append((name, int(np.unique(index[inside]).size), estimate, between, p))
+        difference, p = difference_from_rest(values[there], inside[there], clusters[there], scale)
+        summaries.append((name, int(np.unique(index[inside]).size), estimate, difference, p))
     corrected = iter(holm([p for *_, p in summaries if p is not None]))
     groups = [
-        Group(name, questions, estimate, between, p, None if p is None else next(corrected))
-        for name, questions, estimate, between, p in summaries
+        Group(name, questions, estimate, difference, p, None if p is None else next(corrected))
+        for name, questions, estimate, difference, p in summaries
     ]
-    return Grouped(column, tuple(sorted(groups, key=lambda group: _order(group.value))), lead.unit)
+    return GroupedScores(column, tuple(sorted(groups, key=lambda group: _order(group.value))), lead.unit)
 
 
-def from_the_rest(
+def difference_from_rest(
     values: Floats, inside: NDArray[np.bool_], clusters: Integers, scale: Scale | None
 ) -> tuple[Estimate, float | None]:
-    """The mean inside less the mean outside, and the p value: Welch's test (1947), rows of one cluster as one.
+    """Return the mean inside less the mean outside, and the p value of Welch's test (1947) over clusters.
 
-    Of scores on a scale each side gets one cluster more at either end, as Agresti and Caffo add a success and a failure
-    (2000, The American Statistician 54:280-288): a group of three that are all right is not known to be without spread.
+    With a scale each side gets one more cluster at both ends, as Agresti and Caffo add a success and a failure (2000,
+    The American Statistician 54:280-288): a group of three right answers does not prove that there is no spread.
     """
     n = int(values.size)
     if not inside.any() or inside.all():
@@ -117,7 +116,7 @@ def from_the_rest(
     parts = zip(variances, (here.freedom, rest.freedom), strict=True)
     freedom = variance**2 / sum(part**2 / own for part, own in parts)
     error, centre = float(np.sqrt(variance)), here.mean - rest.mean
-    half = student(freedom) * error
+    half = student_quantile(freedom) * error
     p = float(2 * stdtr(freedom, -abs(centre) / error))
     low, high = min(gap, centre - half), max(gap, centre + half)
     if scale is None:
@@ -127,8 +126,8 @@ def from_the_rest(
     return Estimate(gap, low, high, "Agresti and Caffo (2000), Welch's t, jackknife", n, error), p
 
 
-def group_table(groups: Grouped, lead: Metric) -> Table:
-    """The groups of one column; of very many those with the lowest scores."""
+def group_table(groups: GroupedScores, lead: Metric) -> Table:
+    """Return the groups of one column as a table; if there are very many, those with the lowest scores."""
     shown, more = groups.groups, ""
     if len(shown) > MOST_ROWS:
         shown = tuple(sorted(shown, key=lambda group: group.estimate.value or 0.0)[:MOST_ROWS])
@@ -137,8 +136,8 @@ def group_table(groups: Grouped, lead: Metric) -> Table:
         (
             group.value,
             group.questions,
-            group.estimate if groups.unit == "share" else _number(group.estimate),
-            _gap(group.difference, groups.unit),
+            group.estimate if groups.unit == "share" else _number_text(group.estimate),
+            _difference_text(group.difference, groups.unit),
             small_p(group.p_holm),
         )
         for group in shown
@@ -152,16 +151,16 @@ def group_table(groups: Grouped, lead: Metric) -> Table:
     return Table(f"By {groups.column}{more}", columns, rows, note)
 
 
-def group_figure(groups: Grouped, lead: Metric) -> Figure | None:
-    """A bar for each group; none where there is nothing to compare, or a bar would have no scale."""
+def group_figure(groups: GroupedScores, lead: Metric) -> Figure | None:
+    """Return a bar for each group; None for a single group, or for numbers that have no scale."""
     if groups.unit != "share" or len(groups.groups) < 2:
         return None
     bars = [(group.value, group.estimate) for group in groups.groups]
     return figures.class_bars(f"{lead.title} by {groups.column}", bars)
 
 
-def group_numbers(groups: Grouped) -> list[dict[str, Any]]:
-    """The groups in report.json."""
+def group_numbers(groups: GroupedScores) -> list[dict[str, Any]]:
+    """Return the groups for report.json."""
     return [
         {
             "value": group.value,
@@ -176,27 +175,24 @@ def group_numbers(groups: Grouped) -> list[dict[str, Any]]:
 
 
 def _order(value: str) -> tuple[int, float, str]:
-    """Numbers by size, then words, then what has no value."""
+    """Return the sort key: numbers by size, then words, then the group without a value."""
     try:
         return 0, float(value), value
     except ValueError:
         return 1 + (value == NONE), 0.0, value
 
 
-def _number(estimate: Estimate) -> str:
-    return "".join(_numbers(estimate))
+def _number_text(estimate: Estimate) -> str:
+    value = "–" if estimate.value is None else f"{estimate.value:.3f}"
+    if estimate.low is None or estimate.high is None:
+        return value
+    return f"{value} ({estimate.low:.3f} to {estimate.high:.3f})"
 
 
-def _numbers(estimate: Estimate) -> Iterator[str]:
-    yield "–" if estimate.value is None else f"{estimate.value:.3f}"
-    if estimate.low is not None and estimate.high is not None:
-        yield f" ({estimate.low:.3f} to {estimate.high:.3f})"
-
-
-def _gap(between: Estimate, unit: str) -> str:
-    if between.value is None:
+def _difference_text(difference: Estimate, unit: str) -> str:
+    if difference.value is None:
         return "–"
-    if between.low is None or between.high is None:
-        return signed_points(between.value, unit)
-    low, high = signed_points(between.low, unit), signed_points(between.high, unit)
-    return f"{signed_points(between.value, unit)} ({low} to {high})"
+    if difference.low is None or difference.high is None:
+        return signed_points(difference.value, unit)
+    low, high = signed_points(difference.low, unit), signed_points(difference.high, unit)
+    return f"{signed_points(difference.value, unit)} ({low} to {high})"

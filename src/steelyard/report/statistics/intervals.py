@@ -1,8 +1,8 @@
-"""Confidence intervals of 95 % for proportions, means and whatever has a standard error.
+"""Confidence intervals of 95 % for proportions, means and other numbers that have a standard error.
 
 Answers to the same question (replications of one `_index_`) are not independent, so every function here takes
-the cluster of each value. Rubrics call it; the quantiles are scipy's, the formulas are checked against scipy
-and scikit-learn in the tests, and tests/coverage simulates how often each interval holds the truth.
+the cluster of each value. Rubrics call these functions. The quantiles are scipy's; the tests check the formulas
+against scipy and scikit-learn, and tests/coverage simulates how often each interval holds the true value.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
-from steelyard.report.statistics.clusters import TAIL, Floats, Integers, Sums, student, sums_of
+from steelyard.report.statistics.clusters import TAIL, Floats, Integers, Sums, student_quantile, sums_of
 
 __all__ = [
     "TAIL",
@@ -24,31 +24,36 @@ __all__ = [
     "Floats",
     "Integers",
     "Scale",
+    "clopper_pearson",
     "clusters_of",
     "codes_of",
     "effective_size",
-    "exact",
+    "holm",
+    "interval_from_error",
+    "mean",
+    "proportion",
+    "share_interval",
+    "wilson",
 ]
-__all__ += ["holm", "mean", "of_error", "proportion", "share_interval", "wilson"]
 
 Scale: TypeAlias = tuple[float, float]
 """The least and the greatest score that there can be."""
 
 FEW_HITS = 15
-"""Fewest hits and misses for Wilson's interval; a share of fewer has the exact one."""
+"""Fewest hits, and fewest misses, for Wilson's interval; with fewer the exact interval is used."""
 FEW_CLUSTERS = 5
-"""Fewest clusters' worth of hits and misses; with fewer each cluster counts as one value."""
+"""Fewest hits, and fewest misses, counted in clusters; with fewer a cluster counts as one value."""
 FEWEST_UNSCALED = 50
-"""Values that a mean needs for an interval where nobody says between which ends they lie."""
+"""Fewest values for the interval of a mean without a scale."""
 FEWEST_UNLIKE = 10
-"""Values that must differ from the most frequent one, of those."""
+"""Fewest values, among those, that differ from the most frequent one."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its standard error and 95 % interval, how the interval was made, and from how many values.
+    """A number with its standard error and 95 % interval, the method of the interval, and the number of values.
 
-    No interval: low and high are None.
+    `low` and `high` are None where there is no interval; `method` then says why.
     """
 
     value: float | None
@@ -60,22 +65,20 @@ class Estimate:
 
 
 def clusters_of(scores: pa.Table) -> Integers:
-    """Return the cluster of each row: its `_cluster_` where rows were clustered by a column, else its
-    question.
-    """
+    """Return the cluster of each row: its `_cluster_` if rows were clustered by a column, else its question."""
     name = "_cluster_" if "_cluster_" in scores.column_names else "_index_"
     return np.asarray(pc.cast(scores[name], pa.int64()).to_numpy(), dtype=np.int64)
 
 
 def codes_of(column: Any) -> tuple[Integers, list[str]]:
-    """A column of texts as numbers, -1 where there is none, and the texts that they stand for."""
+    """Return a column of texts as positions in the list of its distinct texts, -1 for null, and that list."""
     encoded = column.combine_chunks().dictionary_encode()
     numbers = pc.fill_null(pc.cast(encoded.indices, pa.int64()), -1).to_numpy(zero_copy_only=False)
     return np.asarray(numbers, dtype=np.int64), encoded.dictionary.to_pylist()
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
-    """The Wilson score interval of a share seen in `n` trials; `n` may be an effective, fractional size."""
+    """Return the Wilson score interval of a share observed in `n` trials; `n` may be a fractional effective size."""
     z = float(ndtri(TAIL))
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
@@ -84,10 +87,10 @@ def wilson(share: float, n: float) -> tuple[float, float]:
     return low, high
 
 
-def exact(share: float, n: float) -> tuple[float, float]:
-    """The exact interval of Clopper and Pearson (1934, Biometrika 26:404-413) of a share seen in `n` trials.
+def clopper_pearson(share: float, n: float) -> tuple[float, float]:
+    """Return the exact interval of Clopper and Pearson (1934, Biometrika 26:404-413) of a share observed in `n` trials.
 
-    Of a fractional, effective size it is the interval of Korn and Graubard (1998, Survey Methodology 24:193-201).
+    With a fractional effective size it is the interval of Korn and Graubard (1998, Survey Methodology 24:193-201).
     """
     hits, misses = share * n, (1 - share) * n
     low = float(betaincinv(hits, misses + 1, 1 - TAIL)) if hits > 0 else 0.0
@@ -96,20 +99,23 @@ def exact(share: float, n: float) -> tuple[float, float]:
 
 
 def share_interval(share: float, n: float) -> tuple[float, float, str]:
-    """The interval of a share seen in `n` trials, and its name: Wilson's, or the exact one of few hits or misses.
+    """Return the interval of a share observed in `n` trials, and its name: Wilson's, or the exact one.
 
-    Wilson's holds the truth in as few as 84 of 100 evaluations near 0 and 1; with the rule it is 93 at least.
+    Near 0 and 1 Wilson's interval alone holds the true value in as few as 84 of 100 evaluations; with the exact
+    interval for few hits or misses it is at least 93.
     """
+    # Rounded, because a share times its size may be 14.999999 where 15 hits were counted.
     if round(min(share, 1 - share) * n, 6) < FEW_HITS:
-        return *exact(share, n), "Clopper and Pearson, exact"
+        return *clopper_pearson(share, n), "Clopper and Pearson, exact"
     return *wilson(share, n), "Wilson score"
 
 
 def proportion(hits: NDArray[np.bool_], clusters: Integers) -> Estimate:
-    """The share of hits: `share_interval`, where rows hang together with the effective size that their jackknife error
-    implies, so that repeating the same answers narrows nothing.
+    """Return the share of hits with its `share_interval`.
 
-    Of few clusters the effective size is less by what Korn and Graubard (1998) take off for an error known badly.
+    With clusters, the interval is that of the effective size that the jackknife error implies, so that repeating the
+    same answers narrows nothing. With few clusters the effective size is reduced as Korn and Graubard (1998) do,
+    because the error itself is not known well.
     """
     n = int(hits.size)
     if n == 0:
@@ -126,12 +132,13 @@ def proportion(hits: NDArray[np.bool_], clusters: Integers) -> Estimate:
     return Estimate(share, low, high, method, n, error)
 
 
-def of_error(value: float, error: float, sums: Sums, most: float = inf) -> tuple[float, float, str]:
-    """The interval of a number between 0 and 1 by its standard error: that of a share that would be as sure; and how it
-    was made.
+def interval_from_error(
+    value: float, error: float, sums: Sums, most: float = inf
+) -> tuple[float, float, str]:
+    """Return the interval of a number between 0 and 1 from its standard error, and the method.
 
-    Near 0 and 1, where an error seen is often too small, this is wider on the side where there is room. `most` is the
-    greatest effective size that the data can stand for.
+    It is the interval of a share with the same standard error. Near 0 and 1, where the observed error is often too
+    small, it is wider on the side where there is room. `most` limits the effective size.
     """
     size = min(most, effective_size(value, error, sums))
     low, high, name = share_interval(min(1.0, max(0.0, value)), size)
@@ -143,12 +150,12 @@ def of_error(value: float, error: float, sums: Sums, most: float = inf) -> tuple
 
 
 def mean(values: Floats, clusters: Integers, scale: Scale | None = None) -> Estimate:
-    """The mean with Student's interval, from the jackknife error over clusters where rows hang together.
+    """Return the mean with Student's interval, from the jackknife error over clusters.
 
-    One cluster more at either end keeps the interval from trusting a spread that few values have shown: that of
-    Agresti and Coull (1998, The American Statistician 52:119-126) carried over to scores between the ends of `scale`.
-    Without a scale the ends are the least and the greatest value seen, which is worth less: few values, or values
-    nearly all alike, have no interval. Scores that lie on the ends alone are a share.
+    One more cluster is added at each end of `scale`, so that the interval does not trust the spread of few values: the
+    rule of Agresti and Coull (1998, The American Statistician 52:119-126), applied to scores on a scale.
+    Without a scale the ends are the least and the greatest value observed, which is weaker: few values, or values
+    that are nearly all equal, have no interval. If all scores lie on the ends of the scale, they are a share.
     """
     n = int(values.size)
     if n == 0:
@@ -157,15 +164,20 @@ def mean(values: Floats, clusters: Integers, scale: Scale | None = None) -> Esti
     if scale is not None and not scale[0] <= values.min() <= values.max() <= scale[1]:
         scale = None
     if scale is not None and np.isin(values, scale).all():
-        return _scaled(proportion(values == scale[1], clusters), centre, scale)
+        share = proportion(values == scale[1], clusters)
+        if share.low is None or share.high is None or share.error is None:
+            return replace(share, value=centre)
+        width = scale[1] - scale[0]
+        low, high = scale[0] + width * share.low, scale[0] + width * share.high
+        return replace(share, value=centre, low=low, high=high, error=width * share.error)
     sums = sums_of(values, clusters)
     if sums.count < 2:
         return Estimate(centre, None, None, "no interval: one cluster", n)
-    if scale is None and (because := _unknown_spread(sums)):
-        return Estimate(centre, None, None, because, n, sums.error)
+    if scale is None and (reason := _why_no_interval(sums)):
+        return Estimate(centre, None, None, reason, n, sums.error)
     low, high = scale or (float(values.min()), float(values.max()))
     wider = sums.plus(sums.typical, low, high)
-    half = student(sums.freedom) * wider.error
+    half = student_quantile(sums.freedom) * wider.error
     low, high = min(centre, wider.mean - half), max(centre, wider.mean + half)
     if scale is not None:
         low, high = max(scale[0], low), min(scale[1], high)
@@ -174,17 +186,8 @@ def mean(values: Floats, clusters: Integers, scale: Scale | None = None) -> Esti
     return Estimate(centre, low, high, method, n, sums.error)
 
 
-def _scaled(share: Estimate, centre: float, scale: Scale) -> Estimate:
-    """The mean of scores that are all at one end of the scale or the other, by the share of those at the upper end."""
-    width = scale[1] - scale[0]
-    if share.low is None or share.high is None or share.error is None:
-        return replace(share, value=centre)
-    low, high = scale[0] + width * share.low, scale[0] + width * share.high
-    return replace(share, value=centre, low=low, high=high, error=width * share.error)
-
-
-def _unknown_spread(sums: Sums) -> str:
-    """Why a mean of values without a scale has no interval, where it has none."""
+def _why_no_interval(sums: Sums) -> str:
+    """Return why a mean of values without a scale has no interval; empty where it has one."""
     if sums.count < FEWEST_UNSCALED:
         return (
             f"no interval: {sums.count:,} values are too few without a scale ({FEWEST_UNSCALED} are needed)"
@@ -197,25 +200,25 @@ def _unknown_spread(sums: Sums) -> str:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """p values corrected for being several (Holm 1979): the chance of any false alarm stays below each."""
-    order = sorted(range(len(ps)), key=lambda place: ps[place])
+    """Return p values corrected for multiple tests (Holm 1979), in the given order."""
+    order = sorted(range(len(ps)), key=lambda position: ps[position])
     corrected = [0.0] * len(ps)
     least = 0.0
-    for rank, place in enumerate(order):
-        least = max(least, min(1.0, (len(ps) - rank) * ps[place]))
-        corrected[place] = least
+    for rank, position in enumerate(order):
+        least = max(least, min(1.0, (len(ps) - rank) * ps[position]))
+        corrected[position] = least
     return corrected
 
 
 def effective_size(share: float, error: float, sums: Sums) -> float:
     """Return the number of independent values that would give the same standard error.
 
-    Where all are right or wrong, or so few that clusters of the rarer kind may not have been seen at all, a cluster
-    counts as one value: the smaller spread that was seen may be luck.
+    A cluster counts as one value at most where all values are equal, or where the rarer value fills fewer than
+    `FEW_CLUSTERS` clusters: the small spread within clusters may then be luck.
     """
     if error == 0 or share in (0.0, 1.0):
         return sums.equivalent
-    known = float(ndtri(TAIL)) / student(sums.freedom)
+    known = float(ndtri(TAIL)) / student_quantile(sums.freedom)
     size = min(float(sums.sizes.sum()), share * (1 - share) / error**2) * known**2
     rare = min(share, 1 - share) * sums.equivalent < FEW_CLUSTERS
     return min(size, sums.equivalent) if rare else size

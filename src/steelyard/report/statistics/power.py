@@ -1,6 +1,6 @@
 """Smallest difference that an evaluation of this size can detect: 5 % significance, two-sided, 80 % power.
 
-`scoring.summarise` asks for the line in a report, `comparison` for that of two systems which were compared.
+`scoring.summarise` puts it into a report, `comparison` into the comparison of two systems.
 """
 
 from dataclasses import asdict, dataclass
@@ -22,34 +22,35 @@ from steelyard.report.statistics.intervals import Estimate
 from steelyard.report.wording import counted
 
 CORRELATION = 0.5
-"""Correlation of the scores of two systems on the same questions, where only one system is known."""
+"""Assumed correlation of the scores of two systems on the same questions, where only one system was evaluated."""
 FEWEST_CLUSTERS = 6
-"""Fewest clusters of which a choice of signs is rarer than 5 %: with fewer the permutation test finds nothing."""
+"""Fewest clusters with which the permutation test can find anything: 2 of 2^6 choices of signs are less than 5 %."""
 
 
 @dataclass(frozen=True)
 class Detectable:
-    """The least true differences that are found significant in 80 of 100 comparisons."""
+    """The least true differences that are significant in 80 of 100 comparisons."""
 
     paired: float
-    """The difference to another system that is asked the same questions."""
+    """Difference from another system that is asked the same questions."""
     unpaired: float | None
-    """The difference to another system that is asked as many other questions; None where none can be seen."""
+    """Difference from another system that is asked as many other questions; None where none can be detected."""
     alpha: float = 0.05
     power: float = POWER
     correlation: float = CORRELATION
 
 
 def detectable(estimate: Estimate, clusters: int | None = None, *, binary: bool = False) -> Detectable | None:
-    """The least differences to another system; None where no difference can be seen, or nobody knows.
+    """Return the least detectable differences from another system; None where there are none, or they are unknown.
 
-    Of answers that are right or wrong by the exact tests, with the share that was observed; of others by the standard
-    error: the variance of a difference is twice that of a number, less what the same questions share.
+    For answers that are right or wrong (`binary`) they follow from the exact tests at the observed share, for other
+    scores from the standard error: the variance of a difference is twice that of one mean, less the covariance of
+    answers to the same questions.
     """
     if clusters is not None and clusters < FEWEST_CLUSTERS:
         return None
     if binary:
-        return _of_shares(estimate)
+        return _detectable_shares(estimate)
     error = spread(estimate)
     if error is None:
         return None
@@ -57,32 +58,30 @@ def detectable(estimate: Estimate, clusters: int | None = None, *, binary: bool 
     return Detectable(paired=both * float(np.sqrt(1 - CORRELATION)), unpaired=both)
 
 
-def _of_shares(estimate: Estimate) -> Detectable | None:
-    """The differences that as many independent questions see as would be as sure.
-
-    Where all answers are right, or all wrong, half a question counts as the other: a share of 0 or 1 has no spread.
-    """
+def _detectable_shares(estimate: Estimate) -> Detectable | None:
+    """Return the differences that the exact tests detect with the effective number of independent questions."""
     value, n = estimate.value, estimate.n
     if value is None or estimate.low is None:
         return None
     if 0 < value < 1 and estimate.error:
         n = round(min(n, value * (1 - value) / estimate.error**2))
+    # A share of 0 or 1 has no spread: then half a question counts as answered the other way.
     share = min(1 - 0.5 / n, max(0.5 / n, value)) if n > 0 else 0.5
     paired, unpaired = least_paired(n, share, CORRELATION), least_unpaired(n, share)
     return None if paired is None else Detectable(paired, unpaired)
 
 
 def spread(estimate: Estimate) -> float | None:
-    """The standard error; where all values are alike, what the interval implies."""
+    """Return the standard error; where all values are equal, the one that the interval implies."""
     if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
         return None
     return estimate.error or (estimate.high - estimate.low) / (2 * Z_TAIL)
 
 
 def detectable_mean(error: float, clusters: int | None = None) -> float:
-    """The least mean difference that a paired test sees, by the standard error of the mean difference.
+    """Return the least mean difference that a paired test detects, from the standard error of the mean difference.
 
-    `clusters`, where there are fewer than rows, are few: Student's quantiles.
+    The quantiles are Student's where `clusters` is given, else normal.
     """
     if clusters is None:
         return (Z_TAIL + Z_POWER) * error
@@ -92,7 +91,7 @@ def detectable_mean(error: float, clusters: int | None = None) -> float:
 def power_line(
     lead: Metric, questions: int, clusters: int | None = None, *, binary: bool = False
 ) -> str | None:
-    """`This size can see a difference of 2.1 points: …`."""
+    """Return the sentence for people: `This size, 400 questions, can see a difference of 2.1 points …`."""
     if lead.estimate.low is None:
         return None
     least = detectable(lead.estimate, clusters, binary=binary)
@@ -112,7 +111,7 @@ def power_line(
 
 
 def difference(size: float, unit: str) -> str:
-    """`2.1 points`: of 100 where the unit is a share."""
+    """Return `2.1 points` (percentage points) for a share, else the number alone."""
     if unit != "share":
         return f"{size:.3g}"
     points = f"{100 * size:.1f}"
@@ -122,6 +121,6 @@ def difference(size: float, unit: str) -> str:
 def power_numbers(
     lead: Metric, clusters: int | None = None, *, binary: bool = False
 ) -> dict[str, Any] | None:
-    """The same for report.json."""
+    """Return the least detectable differences for report.json."""
     least = detectable(lead.estimate, clusters, binary=binary)
     return asdict(least) if least else None

@@ -1,7 +1,7 @@
-"""Does the system give a class more probability where it is true? ROC and precision-recall curves of each class
-against the rest, with the areas under them and how sure these are.
+"""ROC and precision-recall curves of each class against the rest, with the areas under them and their errors: does
+the system give a class more probability where it is true?
 
-A class that an answer does not list was given 0. Answers without usable probabilities are left out.
+A class that an answer does not list has the probability 0. Answers without usable probabilities are left out.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from scipy.special import expit, logit, ndtri
 from steelyard.report.statistics.intervals import TAIL, Estimate, Floats, Integers, share_interval
 
 MOST_CLASSES = 100
-"""Classes above which a class against the rest says little, and the probabilities of all take much memory."""
+"""Most classes for curves: with more, a class against the rest says little, and the matrix takes much memory."""
 MOST_POINTS = 200
 
 
@@ -29,7 +29,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class Ranked:
-    """One class against the rest. ROC: false positive share, true positive share; PR: recall, precision."""
+    """Curves and areas of one class against the rest. ROC: x is the false positive rate, y the true positive rate; PR:
+    x is recall, y precision.
+    """
 
     label: str
     positives: int
@@ -41,7 +43,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Ranking:
-    """`roc_auc` and `pr_auc`: the means over the classes that are true for some rows and not for others."""
+    """Curves of all classes; `roc_auc` and `pr_auc` are means over the classes that are true for some rows only."""
 
     classes: tuple[Ranked, ...]
     roc_auc: Estimate
@@ -49,8 +51,8 @@ class Ranking:
     rows: int
 
 
-def shares_of(column: "pa.ChunkedArray[Any]", labels: Sequence[str]) -> Floats:
-    """A column of maps without nulls as a matrix: a row per answer, a column per label; others are dropped."""
+def probability_matrix(column: "pa.ChunkedArray[Any]", labels: Sequence[str]) -> Floats:
+    """Return a column of maps without nulls as a matrix: a row per answer, a column per label; others are dropped."""
     maps: Any = pa.concat_arrays(column.chunks)
     rows = np.repeat(np.arange(len(maps)), np.diff(maps.offsets.to_numpy()))
     places = pc.index_in(maps.keys, value_set=pa.array(labels, pa.string()))
@@ -61,27 +63,34 @@ def shares_of(column: "pa.ChunkedArray[Any]", labels: Sequence[str]) -> Floats:
 
 
 def ranking(labels: Sequence[str], truth: Integers, shares: Floats, clusters: Integers) -> Ranking | None:
-    """`truth` are places in `labels`, `shares` has a column per label; None where no class can be told from others."""
+    """Return the curves and areas; None where one class is true for all rows.
+
+    `truth` has positions in `labels`, `shares` the probabilities: a row per answer, a column per label.
+    """
     _, codes = np.unique(clusters, return_inverse=True)
-    places = [k for k in range(len(labels)) if 0 < np.count_nonzero(truth == k) < truth.size]
-    if not places:
+    present = [k for k in range(len(labels)) if 0 < np.count_nonzero(truth == k) < truth.size]
+    if not present:
         return None
-    sides = [_Sides(truth == k, shares[:, k], codes) for k in places]
-    classes = tuple(_ranked(labels[k], side) for k, side in zip(places, sides, strict=True))
+    sides = [_OneAgainstRest(truth == k, shares[:, k], codes) for k in present]
+    classes = tuple(_rank_class(labels[k], side) for k, side in zip(present, sides, strict=True))
     least = min(side.least for side in sides)
     value = float(np.mean([side.area for side in sides]))
     error = float(np.sqrt(np.sum(np.mean([side.influence for side in sides], axis=0) ** 2)))
     method = f"mean over {len(classes)} classes, DeLong's error of all together, on the log-odds scale"
     return Ranking(
-        classes, _bounded(value, error, least, method, truth.size), _mean_pr(classes, sides), int(truth.size)
+        classes,
+        _log_odds_interval(value, error, least, method, truth.size),
+        _mean_pr(classes, sides),
+        int(truth.size),
     )
 
 
-class _Sides:
-    """The rows of a class and the others, by the probability that the class was given.
+class _OneAgainstRest:
+    """The rows of one class and the others, with the probability that the class was given in each.
 
-    `influence` is what each cluster adds to the error of the area (DeLong, DeLong and Clarke-Pearson 1988; for
-    rows that share clusters Obuchowski 1997): the sum of its squares is the variance.
+    `influence` is the contribution of each cluster to the error of the area (DeLong, DeLong and Clarke-Pearson 1988;
+    for rows that share clusters Obuchowski 1997): the sum of its squares is the variance. `least` is the smaller number
+    of clusters of the two sides, `units` the number of clusters of the class.
     """
 
     def __init__(self, true: NDArray[np.bool_], share: Floats, codes: Integers) -> None:
@@ -91,7 +100,8 @@ class _Sides:
         groups = np.unique(codes[true]).size, np.unique(codes[~true]).size
         self.least = min(groups)
         self.units = groups[0]
-        from scipy.stats import rankdata  # 44 MB, for rubrics that draw no curve as well
+        # Imported here: it takes 44 MB, also in processes whose rubrics draw no curve.
+        from scipy.stats import rankdata
 
         rank = rankdata(share)
         above = (rank[true] - rankdata(share[true])) / self.negatives
@@ -102,13 +112,13 @@ class _Sides:
         )
 
 
-def _influence(places: Floats, codes: Integers, groups: int, size: int) -> Floats:
-    sums = np.bincount(codes, weights=places - places.mean(), minlength=size) / places.size
+def _influence(placements: Floats, codes: Integers, groups: int, size: int) -> Floats:
+    sums = np.bincount(codes, weights=placements - placements.mean(), minlength=size) / placements.size
     return sums * np.sqrt(groups / (groups - 1)) if groups > 1 else sums
 
 
-def _ranked(label: str, side: _Sides) -> Ranked:
-    hits, alarms = _counts(side)
+def _rank_class(label: str, side: _OneAgainstRest) -> Ranked:
+    hits, alarms = _positives_by_threshold(side)
     recall, precision = hits / side.positives, hits / (hits + alarms)
     value = float(np.sum(np.diff(recall, prepend=0.0) * precision))
     error = float(np.sqrt(side.influence @ side.influence))
@@ -116,15 +126,17 @@ def _ranked(label: str, side: _Sides) -> Ranked:
     return Ranked(
         label=label,
         positives=side.positives,
-        roc_auc=_bounded(side.area, error, side.least, "DeLong's error, on the log-odds scale", n),
-        pr_auc=_bounded(value, _pr_error(value, side), side.units, _PR, n),
+        roc_auc=_log_odds_interval(side.area, error, side.least, "DeLong's error, on the log-odds scale", n),
+        pr_auc=_log_odds_interval(
+            value, float(np.sqrt(value * (1 - value) / side.units)), side.units, _PR_METHOD, n
+        ),
         roc=_curve([0.0, *(alarms / side.negatives)], [0.0, *(hits / side.positives)]),
         pr=_curve([0.0, *recall], [1.0, *precision]),
     )
 
 
-def _counts(side: _Sides) -> tuple[Floats, Floats]:
-    """True and false positives at each threshold that there is, the highest first."""
+def _positives_by_threshold(side: _OneAgainstRest) -> tuple[Floats, Floats]:
+    """Return true and false positives at each threshold, the highest threshold first."""
     order = np.argsort(-side.share, kind="stable")
     share, true = side.share[order], side.true[order]
     last = np.append(np.flatnonzero(np.diff(share)), share.size - 1)
@@ -132,25 +144,26 @@ def _counts(side: _Sides) -> tuple[Floats, Floats]:
     return hits, 1.0 + last - hits
 
 
-_PR = "binomial error by the number of rows of the class, on the log-odds scale (Boyd, Eng and Page 2013)"
+_PR_METHOD = (
+    "binomial error by the number of rows of the class, on the log-odds scale (Boyd, Eng and Page 2013)"
+)
 
 
-def _pr_error(value: float, side: _Sides) -> float:
-    return float(np.sqrt(value * (1 - value) / side.units))
-
-
-def _mean_pr(classes: Sequence[Ranked], sides: Sequence[_Sides]) -> Estimate:
-    """The errors of the classes as if they rose and fell together: never too sure."""
+def _mean_pr(classes: Sequence[Ranked], sides: Sequence[_OneAgainstRest]) -> Estimate:
+    """Return the mean area. Its error is the mean of the classes' errors, as if they were fully correlated: an upper
+    limit.
+    """
     value = float(np.mean([row.pr_auc.value for row in classes if row.pr_auc.value is not None]))
     error = float(np.mean([row.pr_auc.error for row in classes if row.pr_auc.error is not None]))
     method = f"mean over {len(classes)} classes, the mean of their errors, on the log-odds scale"
     n = sides[0].positives + sides[0].negatives
-    return _bounded(value, error, min(side.units for side in sides), method, n)
+    return _log_odds_interval(value, error, min(side.units for side in sides), method, n)
 
 
-def _bounded(value: float, error: float, least: int, method: str, n: int) -> Estimate:
-    """An interval on the log-odds scale, so that it stays between 0 and 1. Where no error can be seen, that of a share
-    of as many trials as the smaller side has clusters.
+def _log_odds_interval(value: float, error: float, least: int, method: str, n: int) -> Estimate:
+    """Return an estimate whose interval is made on the log-odds scale, so that it stays between 0 and 1.
+
+    Where the observed error is 0, the interval is that of a share of `least` trials.
     """
     if error == 0 or not 0 < value < 1:
         low, high, name = share_interval(value, least)

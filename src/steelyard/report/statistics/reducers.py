@@ -1,7 +1,7 @@
-"""Reducers, which make one score of several answers to one question: mean, majority, best, pass@k.
+"""Reducers, which make one score from several answers to one question: mean, majority, best, pass@k.
 
-`scoring.summarise` calls `reduced` with the names that were asked for. Each question counts the same, however often it
-was asked.
+`scoring.summarise` calls `reduce_scores` with the requested names. Each question has the same weight, whatever the
+number of its answers.
 """
 
 import re
@@ -26,8 +26,8 @@ NAMES = ("mean", "majority", "best")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The scores of all answers, with the question of each as a number from 0."""
+class ScoresByQuestion:
+    """The scores of all answers, with the question of each answer as a number from 0."""
 
     scores: pa.Table
     question: Integers
@@ -46,19 +46,19 @@ class Asked:
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        """The rows without an answer."""
+        """Mask of the rows without an answer."""
         return np.asarray(has_status(self.scores, FAILED).to_numpy(), dtype=np.bool_)
 
     @property
     def values(self) -> Floats:
-        """NaN of an answer without a score: it adds nothing, and a question without any is left out."""
+        """Score of each answer; NaN for an answer without a score. A question without any score is left out."""
         return values_of(self.scores)
 
 
 def check_reducers(names: Sequence[str], replications: int | None = None) -> None:
-    """UsageError for a reducer that there is not, or that so many answers to a question are too few for."""
+    """Raise UsageError for an unknown reducer, or one that needs more answers to a question than `replications`."""
     for name in names:
-        k = _pass_at(name)
+        k = _k_of(name)
         if name not in NAMES and k is None:
             raise UsageError(f"reducer {name!r}: should be {', '.join(NAMES)} or pass@k, such as pass@5")
         if k is not None and replications is not None and k > replications:
@@ -67,12 +67,12 @@ def check_reducers(names: Sequence[str], replications: int | None = None) -> Non
             )
 
 
-def reduced(scores: pa.Table, lead: Metric, names: Sequence[str]) -> tuple[Metric, ...]:
-    """A metric for each reducer; `lead` is the rubric's own first one. UsageError says what does not fit."""
+def reduce_scores(scores: pa.Table, lead: Metric, names: Sequence[str]) -> tuple[Metric, ...]:
+    """Return a metric for each reducer; `lead` is the rubric's own first one. Raises UsageError if one does not fit."""
     check_reducers(names)
     unique, first, question = np.unique(scores["_index_"].to_numpy(), return_index=True, return_inverse=True)
     clusters = clusters_of(scores)[first] if unique.size else unique
-    scored = Asked(scores, question.astype(np.int64), clusters, lead, right_or_wrong(scores))
+    scored = ScoresByQuestion(scores, question.astype(np.int64), clusters, lead, right_or_wrong(scores))
     return tuple(_metric(scored, name) for name in dict.fromkeys(names))
 
 
@@ -82,22 +82,22 @@ def right_or_wrong(scores: pa.Table) -> bool:
 
 
 def pass_at_k(n: Integers, c: Integers, k: int) -> Floats:
-    """The chance that of k answers, drawn from n of which c are right, one is: 1 - C(n-c, k) / C(n, k).
+    """Return the chance that one of k answers is right, drawn from n of which c are right: 1 - C(n-c, k) / C(n, k).
 
     Unbiased where answers are independent (Chen et al. 2021, "Evaluating Large Language Models Trained on Code").
     """
     wrong = n - c
-    never = wrong < k
-    drawn = np.where(never, k, wrong)  # where every draw holds a right answer the formula is not asked
+    certain = wrong < k
+    drawn = np.where(certain, k, wrong)  # keeps gammaln defined where every draw holds a right answer
     logs = gammaln(drawn + 1) - gammaln(drawn - k + 1) - gammaln(n + 1) + gammaln(n - k + 1)
-    return np.asarray(np.where(never, 1.0, np.where(c == 0, 0.0, -np.expm1(logs))), dtype=np.float64)
+    return np.asarray(np.where(certain, 1.0, np.where(c == 0, 0.0, -np.expm1(logs))), dtype=np.float64)
 
 
-def _metric(scored: Asked, name: str) -> Metric:
-    k = _pass_at(name)
+def _metric(scored: ScoresByQuestion, name: str) -> Metric:
+    k = _k_of(name)
     if k is not None:
         note = f"a right answer is among {k}, drawn from {_times(scored.times)} to each question"
-        return _estimated(scored, name, _pass(scored, k), (name, note, "share"))
+        return _estimated(scored, name, _pass_at_k(scored, k), (name, note, "share"))
     title, note, values = _REDUCERS[name]
     note = f"{note} of {_times(scored.times)} to each question"
     return _estimated(scored, name, values(scored), (title, note, scored.lead.unit))
@@ -108,7 +108,7 @@ def _times(times: Integers) -> str:
     return f"{count(most)} answers" if least == most else f"{count(least)} to {count(most)} answers"
 
 
-def _estimated(scored: Asked, name: str, values: Floats, shown: tuple[str, str, Unit]) -> Metric:
+def _estimated(scored: ScoresByQuestion, name: str, values: Floats, shown: tuple[str, str, Unit]) -> Metric:
     title, note, unit = shown
     if scored.binary and np.isin(values, (0.0, 1.0)).all():
         estimate = proportion(values == 1, scored.clusters)
@@ -117,37 +117,38 @@ def _estimated(scored: Asked, name: str, values: Floats, shown: tuple[str, str, 
     return Metric(f"{scored.lead.name}_{name}", f"{scored.lead.title}, {title}", estimate, unit, note)
 
 
-def _mean(scored: Asked) -> Floats:
+def _mean(scored: ScoresByQuestion) -> Floats:
     return _means(scored.values, scored.question, scored.questions)
 
 
 def _means(values: Floats, group: Integers, groups: int) -> Floats:
-    """The mean of each group's scores; NaN where it has none."""
-    scored = np.isfinite(values)
-    sums = np.bincount(group[scored], weights=values[scored], minlength=groups)
-    counts = np.bincount(group[scored], minlength=groups)
+    """Return the mean of each group's scores; NaN where it has none."""
+    has_score = np.isfinite(values)
+    sums = np.bincount(group[has_score], weights=values[has_score], minlength=groups)
+    counts = np.bincount(group[has_score], minlength=groups)
     return np.asarray(np.where(counts > 0, sums / np.maximum(counts, 1), np.nan), dtype=np.float64)
 
 
-def _best(scored: Asked) -> Floats:
+def _best(scored: ScoresByQuestion) -> Floats:
     best = np.full(scored.questions, np.nan)
     np.fmax.at(best, scored.question, scored.values)
     return best
 
 
-def _majority(scored: Asked) -> Floats:
-    """The score of the answer that was given most often; of several as frequent, their mean.
+def _majority(scored: ScoresByQuestion) -> Floats:
+    """Return the score of each question's most frequent answer; the mean score of several that are as frequent.
 
-    Rows that failed vote as badly as they could have: a system gains nothing by staying silent. An answer in which
-    nothing was found has no vote beside one in which something was.
+    Failed rows vote as badly as they could have: a system gains nothing by staying silent. An answer without a
+    prediction has no vote beside one that has a prediction.
     """
     codes, texts = codes_of(scored.scores["prediction"])
     width = len(texts) + 1
     answered = ~scored.failed
-    answers, place = np.unique((scored.question * width + codes + 1)[answered], return_inverse=True)
-    votes = np.bincount(place, minlength=answers.size).astype(np.float64)
-    score = _means(scored.values[answered], place.astype(np.int64), answers.size)
-    votes[answers % width == 0] = 0.5  # nothing found: less than any answer
+    # One number stands for a question and a prediction; code 0 of a question is "no prediction".
+    answers, answer = np.unique((scored.question * width + codes + 1)[answered], return_inverse=True)
+    votes = np.bincount(answer, minlength=answers.size).astype(np.float64)
+    score = _means(scored.values[answered], answer.astype(np.int64), answers.size)
+    votes[answers % width == 0] = 0.5  # no prediction: less than any answer
     question = answers // width
     most = np.zeros(scored.questions)
     np.maximum.at(most, question, votes)
@@ -161,44 +162,42 @@ def _majority(scored: Asked) -> Floats:
 
 
 def _worst_vote(votes: Floats, score: Floats, silent: int) -> float:
-    """The lowest outcome of a vote to which so many votes are added: all to one of the answers, or to a wrong one more.
+    """Return the lowest outcome of a vote with `silent` votes more, all for one of the answers, or for a new wrong one.
 
     NaN where only answers without a score could win.
     """
     votes, score = np.append(votes, 0.0), np.append(score, 0.0)
     outcomes = []
-    for place in range(votes.size):
+    for answer in range(votes.size):
         with_silent = votes.copy()
-        with_silent[place] += silent
+        with_silent[answer] += silent
         winners = score[with_silent == with_silent.max()]
         outcomes += [float(winners[np.isfinite(winners)].mean())] if np.isfinite(winners).any() else []
     return min(outcomes, default=float("nan"))
 
 
-def _pass(of_questions: Asked, k: int) -> Floats:
-    times = of_questions.times
+def _pass_at_k(scored: ScoresByQuestion, k: int) -> Floats:
+    times = scored.times
     if times.size and times.min() < k:
-        index = of_questions.scores["_index_"][
-            int(np.argmax(of_questions.question == np.argmin(times)))
-        ].as_py()
+        index = scored.scores["_index_"][int(np.argmax(scored.question == np.argmin(times)))].as_py()
         raise UsageError(
             f"reducer pass@{k}: needs at least {k} answers to each question; row {index} has {int(times.min())}"
         )
-    scored = np.isfinite(of_questions.values)
-    column: Any = of_questions.scores["correct"]
-    correct = scored & np.asarray(pc.fill_null(column, False).to_numpy(), dtype=np.bool_)
-    right = np.bincount(of_questions.question[correct], minlength=of_questions.questions)
-    known = np.bincount(of_questions.question[scored], minlength=of_questions.questions)
+    has_score = np.isfinite(scored.values)
+    column: Any = scored.scores["correct"]
+    correct = has_score & np.asarray(pc.fill_null(column, False).to_numpy(), dtype=np.bool_)
+    right = np.bincount(scored.question[correct], minlength=scored.questions)
+    known = np.bincount(scored.question[has_score], minlength=scored.questions)
     chances = pass_at_k(np.maximum(known, k), right, k)
     return np.asarray(np.where(known >= k, chances, np.nan), dtype=np.float64)
 
 
-def _pass_at(name: str) -> int | None:
+def _k_of(name: str) -> int | None:
     match = re.fullmatch(r"pass@([1-9]\d{0,5})", name)
     return int(match[1]) if match else None
 
 
-_REDUCERS: dict[str, tuple[str, str, Callable[[Asked], Floats]]] = {
+_REDUCERS: dict[str, tuple[str, str, Callable[[ScoresByQuestion], Floats]]] = {
     "mean": ("mean of the answers", "the mean", _mean),
     "majority": ("majority vote", "the most frequent", _majority),
     "best": ("best answer", "the best", _best),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steelyard.report.statistics.calibration import Calibration, Stated, calibration
+from steelyard.report.statistics.calibration import Calibration, StatedProbabilities, calibration
 
 
 def simulated(answers: int, gap: float, seed: int, times: int = 1) -> Calibration:
@@ -12,7 +12,7 @@ def simulated(answers: int, gap: float, seed: int, times: int = 1) -> Calibratio
     confidence = np.repeat(chance.uniform(0.5, 1, answers), times)
     correct = chance.random(answers * times) < confidence - gap
     clusters = np.repeat(np.arange(answers), times)
-    return calibration(Stated(confidence, correct, np.zeros(answers * times), clusters), bins=10)
+    return calibration(StatedProbabilities(confidence, correct, np.zeros(answers * times), clusters), bins=10)
 
 
 def test_a_perfectly_calibrated_system_reads_about_nothing() -> None:

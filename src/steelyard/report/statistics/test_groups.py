@@ -9,11 +9,11 @@ from scipy.stats import ttest_ind
 
 from steelyard.report.results import Metric
 from steelyard.report.statistics.groups import (
-    from_the_rest,
+    difference_from_rest,
     group_figure,
     group_numbers,
+    group_scores,
     group_table,
-    grouped,
 )
 from steelyard.report.statistics.intervals import Estimate
 
@@ -38,7 +38,7 @@ def test_numbers_differ_by_welchs_test() -> None:
     chance = np.random.default_rng(1)
     values = np.concatenate([chance.normal(0.3, 1, 40), chance.normal(0, 2, 200)])
     inside = np.arange(240) < 40
-    estimate, p = from_the_rest(values, inside, np.arange(240), None)
+    estimate, p = difference_from_rest(values, inside, np.arange(240), None)
     theirs = ttest_ind(values[inside], values[~inside], equal_var=False)
     interval = theirs.confidence_interval(0.95)
     assert p == pytest.approx(theirs.pvalue)
@@ -49,7 +49,7 @@ def test_shares_are_agresti_and_caffos() -> None:
     """The same with one success and one failure more on each side."""
     hits = np.array([1.0] * 8 + [0.0] * 2 + [1.0] * 30 + [0.0] * 20)
     inside = np.arange(60) < 10
-    estimate, p = from_the_rest(hits, inside, np.arange(60), (0.0, 1.0))
+    estimate, p = difference_from_rest(hits, inside, np.arange(60), (0.0, 1.0))
     here, rest = [1.0] * 9 + [0.0] * 3, [1.0] * 31 + [0.0] * 21
     theirs = ttest_ind(here, rest, equal_var=False)
     assert estimate.value == pytest.approx(0.8 - 0.6)
@@ -60,18 +60,20 @@ def test_shares_are_agresti_and_caffos() -> None:
 def test_even_clusters_are_their_means() -> None:
     values = np.random.default_rng(2).normal(size=(90, 4))
     inside = np.repeat(np.arange(90) < 38, 4)
-    _, p = from_the_rest(values.ravel(), inside, np.repeat(np.arange(90), 4), None)
+    _, p = difference_from_rest(values.ravel(), inside, np.repeat(np.arange(90), 4), None)
     means = values.mean(axis=1)
     assert p == pytest.approx(ttest_ind(means[:38], means[38:], equal_var=False).pvalue)
 
 
 def test_an_answer_without_a_score_is_not_a_wrong_one() -> None:
-    groups = grouped(make_scores({"a": [1.0, None], "b": [1.0, 0.0]}), "subject", LEAD, True)
+    groups = group_scores(make_scores({"a": [1.0, None], "b": [1.0, 0.0]}), "subject", LEAD, True)
     assert [(group.estimate.value, group.estimate.n) for group in groups.groups] == [(1.0, 1), (0.5, 2)]
 
 
 def test_three_that_are_all_right_are_no_discovery() -> None:
-    groups = grouped(make_scores({"few": [1.0] * 3, "rest": [1.0, 1.0, 0.0] * 60}), "subject", LEAD, True)
+    groups = group_scores(
+        make_scores({"few": [1.0] * 3, "rest": [1.0, 1.0, 0.0] * 60}), "subject", LEAD, True
+    )
     few = groups.groups[0]
     assert few.value == "few"
     assert few.p is not None
@@ -79,25 +81,27 @@ def test_three_that_are_all_right_are_no_discovery() -> None:
 
 
 def test_one_group_has_nothing_beside_it() -> None:
-    only = grouped(make_scores({"all": [1.0, 0.0]}), "subject", LEAD, True)
+    only = group_scores(make_scores({"all": [1.0, 0.0]}), "subject", LEAD, True)
     assert (only.groups[0].difference.value, only.groups[0].p, only.groups[0].p_holm) == (None, None, None)
     assert group_figure(only, LEAD) is None
     assert group_table(only, LEAD).rows[0][3:] == ("–", "–")
 
 
 def test_values_are_in_order_and_none_is_last() -> None:
-    groups = grouped(make_scores({"10": [1.0], None: [0.0], "b": [1.0], "9": [0.0]}), "subject", LEAD, True)
+    groups = group_scores(
+        make_scores({"10": [1.0], None: [0.0], "b": [1.0], "9": [0.0]}), "subject", LEAD, True
+    )
     assert [group.value for group in groups.groups] == ["9", "10", "b", "(none)"]
 
 
 def test_questions_count_once_however_often_they_were_asked() -> None:
     scores = make_scores({"a": [1.0, 0.0], "b": [1.0, 1.0]})
     twice = pa.concat_tables([scores, scores])
-    assert [group.questions for group in grouped(twice, "subject", LEAD, True).groups] == [2, 2]
+    assert [group.questions for group in group_scores(twice, "subject", LEAD, True).groups] == [2, 2]
 
 
 def test_the_table_says_what_differs() -> None:
-    groups = grouped(
+    groups = group_scores(
         make_scores({"easy": [1.0] * 90 + [0.0] * 10, "hard": [1.0, 0.0] * 50}), "subject", LEAD, True
     )
     table = group_table(groups, LEAD)
@@ -110,13 +114,13 @@ def test_the_table_says_what_differs() -> None:
 
 
 def test_few_numbers_without_a_scale_have_no_interval() -> None:
-    estimate, p = from_the_rest(np.arange(20.0), np.arange(20) < 9, np.arange(20), None)
+    estimate, p = difference_from_rest(np.arange(20.0), np.arange(20) < 9, np.arange(20), None)
     assert (estimate.low, estimate.high, p) == (None, None, None)
     assert estimate.method == "no interval: a side has fewer than 30 questions"
 
 
 def test_numbers_have_no_per_cent() -> None:
-    groups = grouped(
+    groups = group_scores(
         make_scores({"a": [12.0, 14.0, 13.0] * 20, "b": [15.0, 17.0, 20.0] * 20}), "subject", NUMBER, False
     )
     table = group_table(groups, NUMBER)
@@ -126,7 +130,9 @@ def test_numbers_have_no_per_cent() -> None:
 
 
 def test_of_very_many_groups_the_lowest_are_shown() -> None:
-    groups = grouped(make_scores({f"g{n}": [float(n % 2), 1.0] for n in range(80)}), "subject", LEAD, True)
+    groups = group_scores(
+        make_scores({f"g{n}": [float(n % 2), 1.0] for n in range(80)}), "subject", LEAD, True
+    )
     table = group_table(groups, LEAD)
     assert (len(table.rows), table.title) == (50, "By subject (the 50 lowest of 80)")
     assert len(group_numbers(groups)) == 80

@@ -9,7 +9,7 @@ from statsmodels.stats.multitest import multipletests
 from steelyard.report.statistics.clusters import sums_of
 from steelyard.report.statistics.intervals import (
     Estimate,
-    exact,
+    clopper_pearson,
     holm,
     mean,
     proportion,
@@ -160,7 +160,7 @@ def test_a_few_misses_in_a_few_clusters_are_no_small_spread() -> None:
     hits = np.ones(400, np.bool_)
     hits[[7, 130]] = False
     estimate = proportion(hits, np.repeat(np.arange(40), 10))
-    assert (estimate.low, estimate.high) == pytest.approx(exact(0.995, 40))
+    assert (estimate.low, estimate.high) == pytest.approx(clopper_pearson(0.995, 40))
 
 
 def test_mean_of_even_clusters_is_that_of_the_cluster_means() -> None:

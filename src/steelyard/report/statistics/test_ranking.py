@@ -11,7 +11,7 @@ from sklearn import metrics
 
 from steelyard.report.page.ranking_figures import pr_figure, roc_figure
 from steelyard.report.statistics.intervals import Floats, Integers, share_interval
-from steelyard.report.statistics.ranking import Ranking, ranking, shares_of
+from steelyard.report.statistics.ranking import Ranking, probability_matrix, ranking
 
 LABELS = ("a", "b", "c")
 ROWS = st.lists(st.tuples(st.sampled_from(range(3)), *[st.integers(0, 8)] * 3), min_size=2, max_size=40)
@@ -113,8 +113,8 @@ def test_a_map_becomes_a_matrix() -> None:
     chunks: list[Any] = [[[("b", 0.5), ("a", 0.25), ("elsewhere", 0.25)], []], [[("c", 1.0)]]]
     kind: Any = pa.map_(pa.string(), pa.float64())
     column: Any = pa.chunked_array(chunks, kind)
-    assert shares_of(column, LABELS).tolist() == [[0.25, 0.5, 0], [0, 0, 0], [0, 0, 1]]
-    assert shares_of(column.slice(1), LABELS).tolist() == [[0, 0, 0], [0, 0, 1]]
+    assert probability_matrix(column, LABELS).tolist() == [[0.25, 0.5, 0], [0, 0, 0], [0, 0, 1]]
+    assert probability_matrix(column.slice(1), LABELS).tolist() == [[0, 0, 0], [0, 0, 1]]
 
 
 def test_figures_say_the_areas_in_words() -> None:

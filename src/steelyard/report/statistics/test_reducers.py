@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from steelyard.errors import UsageError
 from steelyard.report.results import Metric
 from steelyard.report.statistics.intervals import Estimate
-from steelyard.report.statistics.reducers import check_reducers, pass_at_k, reduced
+from steelyard.report.statistics.reducers import check_reducers, pass_at_k, reduce_scores
 
 LEAD = Metric("accuracy", "Accuracy", Estimate(0.5, 0.4, 0.6, "test", 10))
 
@@ -33,7 +33,7 @@ def make_scores(*questions: Sequence[tuple[str | None, float | None]]) -> pa.Tab
 
 
 def value(scores: pa.Table, name: str) -> float | None:
-    return reduced(scores, LEAD, [name])[0].estimate.value
+    return reduce_scores(scores, LEAD, [name])[0].estimate.value
 
 
 RIGHT, WRONG = ("8", 1.0), ("3", 0.0)
@@ -62,7 +62,7 @@ def test_pass_at_k_is_the_mean_over_questions() -> None:
 
 def test_pass_at_k_refuses_too_few_answers() -> None:
     with pytest.raises(UsageError, match=r"pass@3: needs at least 3 answers to each question; row 1 has 2"):
-        reduced(make_scores([RIGHT] * 3, [RIGHT, WRONG]), LEAD, ["pass@3"])
+        reduce_scores(make_scores([RIGHT] * 3, [RIGHT, WRONG]), LEAD, ["pass@3"])
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_each_question_counts_the_same_in_the_mean() -> None:
 )
 def test_an_answer_without_a_score_is_not_a_wrong_one(name: str, expected: float) -> None:
     scores = make_scores([RIGHT, RIGHT, UNJUDGED], [RIGHT, WRONG, UNJUDGED], [UNJUDGED] * 3)
-    estimate = reduced(scores, LEAD, [name])[0].estimate
+    estimate = reduce_scores(scores, LEAD, [name])[0].estimate
     assert (estimate.value, estimate.n) == (expected, 2)  # nothing is known of the third question
 
 
 def test_a_vote_on_right_and_wrong_is_a_proportion() -> None:
-    metric = reduced(make_scores(*[[RIGHT] * 3] * 8, *[[WRONG] * 3] * 2), LEAD, ["majority"])[0]
+    metric = reduce_scores(make_scores(*[[RIGHT] * 3] * 8, *[[WRONG] * 3] * 2), LEAD, ["majority"])[0]
     assert (metric.name, metric.estimate.n, metric.estimate.method) == (
         "accuracy_majority",
         10,
