@@ -11,6 +11,7 @@ from yarl import URL
 from steelyard.discovery import IDENTITY_PORT, Discovery, Identity, unpinned
 from steelyard.evaluation.backlog import Backlog, Work
 from steelyard.evaluation.call import Client, Failure
+from steelyard.evaluation.caps import ReachedCap
 from steelyard.evaluation.clients import open_client
 from steelyard.evaluation.endings import judged
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
@@ -82,6 +83,8 @@ class Attempt:
                     self._identity = Identity(identity_session, self._plan.session, self._world.identity_port)
                 await self._call_all(discovery)
             await self._writer.drain()
+            if self._progress.done < self._progress.total:
+                self._progress.stopped = self._backlog.stopped
             await self._progress.write()
             self._check_stopped()
         except BaseExceptionGroup as group:
@@ -167,13 +170,13 @@ class Attempt:
         if (seconds := caps.max_seconds) is not None:
             left = seconds if caps.seconds_left is None else caps.seconds_left
             self._cap_clock = asyncio.get_running_loop().call_later(
-                left, self._backlog.stop, f"the cap of {seconds:g} s is reached"
+                left, self._backlog.stop, ReachedCap("seconds", f"the cap of {seconds:g} s is reached")
             )
 
     def _check_stopped(self) -> None:
         progress = self._progress
-        if self._backlog.stopped is not None and progress.done < progress.total:
-            message = f"{self._backlog.stopped}; {progress.done} of {progress.total} rows are done"
+        if progress.stopped is not None:
+            message = f"{progress.stopped.message}; {progress.done} of {progress.total} rows are done"
             raise EvaluationFailed("CapReached", message, permanent=False)
 
     def _start_clock(self, loop: asyncio.AbstractEventLoop) -> None:

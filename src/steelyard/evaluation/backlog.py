@@ -9,6 +9,8 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import count
 
+from steelyard.evaluation.caps import ReachedCap
+
 FRESH_ROWS = 512
 """The feeder pauses while this many rows are ready to be taken."""
 
@@ -62,8 +64,8 @@ class Backlog:
         self._room = asyncio.Event()
         self._room.set()
         self.finished = asyncio.Event()
-        self.stopped: str | None = None
-        """Why no more rows are given out, although there are some."""
+        self.stopped: ReachedCap | None = None
+        """The reason why no more rows are given out, although there are some."""
 
     @property
     def delayed(self) -> int:
@@ -82,7 +84,7 @@ class Backlog:
         self._fed = True
         self._finish_if_empty()
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: ReachedCap) -> None:
         """Give out no more rows; those that have been taken may end."""
         if not self.finished.is_set():
             self.stopped = reason

@@ -5,6 +5,7 @@ attempt with a higher cap goes on from there.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 _PER = 1_000_000
 
@@ -51,6 +52,14 @@ class Others:
 
 
 @dataclass(frozen=True)
+class ReachedCap:
+    """The cap at which an attempt stops."""
+
+    cap: Literal["tokens", "cost", "seconds"]
+    message: str
+
+
+@dataclass(frozen=True)
 class Caps:
     """Tokens and cost count over all attempts of an output, seconds from where this attempt begins to call."""
 
@@ -76,7 +85,7 @@ class Caps:
         """Return the cost of `usage`; None without prices."""
         return None if self.prices is None else self.prices.cost(usage)
 
-    def reached(self, used: Usage, rows: int, in_flight: int) -> str | None:
+    def reached(self, used: Usage, rows: int, in_flight: int) -> ReachedCap | None:
         """Return which cap `used`, over `rows` answers, has reached; None while none is.
 
         What is `in_flight` will be paid for too, and counts as much as the answers so far did on average: so the end
@@ -86,9 +95,11 @@ class Caps:
         if self.max_tokens is not None and used.total * paid >= (self.max_tokens - others.tokens) * rows:
             total = used.total + others.tokens
             share = others.share(str(others.tokens))
-            return f"the cap of {self.max_tokens} tokens is reached: {total} are used{share}"
+            message = f"the cap of {self.max_tokens} tokens is reached: {total} are used{share}"
+            return ReachedCap("tokens", message)
         spend = self.spend(used) or 0.0
         if self.max_cost is not None and spend * paid >= (self.max_cost - others.cost) * rows:
             share = others.share(f"{others.cost:.4g}")
-            return f"the cap of {self.max_cost:g} is reached: {spend + others.cost:.4g} are spent{share}"
+            message = f"the cap of {self.max_cost:g} is reached: {spend + others.cost:.4g} are spent{share}"
+            return ReachedCap("cost", message)
         return None

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from statistics import median
 from typing import Any
@@ -14,7 +14,7 @@ import orjson
 
 from steelyard.evaluation import layout
 from steelyard.evaluation.backlog import Work
-from steelyard.evaluation.caps import Caps, Usage
+from steelyard.evaluation.caps import Caps, ReachedCap, Usage
 from steelyard.evaluation.pool import Pool
 from steelyard.storage.store import StorageError, Store
 
@@ -44,6 +44,8 @@ class Progress:
     lost: int = 0
     """Calls whose answer nobody saw, in all attempts: a cap counts them as the others."""
     caps: Caps = field(default_factory=Caps)
+    stopped: ReachedCap | None = None
+    """The cap at which this attempt ended before all rows were done."""
     pool: Pool | None = None
     clock: Callable[[], float] = time.monotonic
     """The event loop's."""
@@ -91,6 +93,7 @@ class Progress:
             "tokens": {"prompt": self.tokens.prompt, "completion": self.tokens.completion},
             "spend": self.caps.spend(self.tokens),
             "slowest": self._slowest(),
+            "stopped": None if self.stopped is None else asdict(self.stopped),
             "replicas": {
                 replica.address: {"inFlight": replica.in_flight, "done": replica.done} for replica in replicas
             },

@@ -46,8 +46,8 @@ PRICES = Prices(prompt=2.0, completion=10.0)
     ],
 )
 def test_caps(caps: Caps, used: Usage, rows: int, in_flight: int, reached: str | None) -> None:
-    reason = caps.reached(used, rows, in_flight)
-    assert reason is None if reached is None else reached in (reason or "")
+    stopped = caps.reached(used, rows, in_flight)
+    assert stopped is None if reached is None else reached in (stopped.message if stopped else "")
 
 
 def test_a_cap_of_cost_needs_prices() -> None:

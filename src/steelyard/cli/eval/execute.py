@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.cli.eval.display import Display, open_display
+from steelyard.cli.eval.next_command import line_to_continue, line_to_score, open_stage
 from steelyard.cli.eval.wording import count, duration, headline_lines
 from steelyard.errors import SteelyardError
 from steelyard.runs.context import EXIT_INTERRUPTED, Interrupted, RunContext, RunResult
+from steelyard.runs.folder import open_run
 from steelyard.runs.request import RunRequest
 from steelyard.runs.run import run
 from steelyard.types import JsonValue
@@ -133,7 +135,7 @@ def _last_words(result: RunResult, seconds: float) -> str:
     path = result.folder.path
     if result.manifest is None:
         lines = [f"stopped: {result.stopped}", *_spent(result)]
-        return "\n".join([*lines, f"to go on: steelyard eval run {path}, with a higher cap"])
+        return "\n".join([*lines, line_to_continue(open_stage(result.folder) or result.folder)])
     rows = result.manifest.rows
     new = rows.present - result.resumed
     new_rows = f", {count(new)} of them new" if result.resumed else ""
@@ -150,5 +152,5 @@ def _last_words(result: RunResult, seconds: float) -> str:
     if result.headlines:
         lines += [*headline_lines(result.headlines), f"report: {result.folder.page}"]
     else:
-        lines.append(f"to score: steelyard eval score {path} --rubric exact-match")
+        lines.append(f"score: {line_to_score(open_run(path))}")
     return "\n".join(lines)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from steelyard.cli.eval.next_command import line_to_score, open_stage, stage_lines
 from steelyard.cli.eval.wording import count
 from steelyard.errors import UsageError
 from steelyard.runs import queries
@@ -32,7 +33,11 @@ def _summary(run: Run) -> Iterator[str]:
     if found := queries.tokens(run):
         yield f"tokens:  {count(found[0])} of prompts, {count(found[1])} of answers"
     if run.numbers is None:
-        yield f"score:   none yet: steelyard eval score {path} --rubric exact-match"
+        stage = open_stage(run.folder)
+        if stage is not None:
+            yield f"judge:   {stage.path.name}, {'; '.join(stage_lines(stage))}"
+        else:
+            yield f"score:   {line_to_score(run)}"
         return
     yield f"rubric:  {', '.join(spec.reference for spec in request.rubrics)}"
     for numbers in (run.numbers, *run.numbers.get("more", [])):
@@ -94,9 +99,7 @@ def errors(run: Run) -> str:
 def failures(run: Run, most: int) -> str:
     """Wrong answers in full."""
     if not run.folder.scores.exists():
-        return (
-            f"{run.folder.path}: is not scored; steelyard eval score {run.folder.path} --rubric exact-match"
-        )
+        return f"{run.folder.path}: has no scores; score: {line_to_score(run)}"
     wrong = queries.wrong_answers(run, most)
     if not wrong:
         return f"{run.folder.path}: no wrong answer"
@@ -136,13 +139,10 @@ def _asking(asking: queries.Asking) -> Iterator[str]:
 
 
 def unfinished(folder: RunFolder) -> str:
-    """How far a run is that has no verified output yet."""
+    """The state of a run that has no verified output yet."""
     request = folder.request()
-    lines = [f"{folder.path}: not done, {request.model}, {request.source.location}"]
-    if folder.progress.exists():
-        progress = json.loads(folder.progress.read_bytes())
-        lines.append(f"{count(progress['done'])} of {count(progress['total'])} answered")
-    return "\n".join([*lines, f"to go on: steelyard eval run {folder.path}"])
+    title = f"{folder.path}: not done, {request.model}, {request.source.location}"
+    return "\n".join([title, *stage_lines(folder)])
 
 
 def _times(run: Run, replication: int) -> str:

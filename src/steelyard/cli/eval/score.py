@@ -95,6 +95,8 @@ async def _judge_and_score(
 
         judged = await judge(run, request.judges, RunContext())
         if judged.stopped:
-            typer.echo(f"stopped: {judged.stopped}\nto go on: the same command with a higher cap")
+            from steelyard.cli.eval.next_command import line_to_judge_on
+
+            typer.echo(f"stopped: {judged.stopped}\n{line_to_judge_on(run.folder, request)}")
             raise typer.Exit(EXIT_CAP)
     return await score_again(run.folder, request, sign_key)

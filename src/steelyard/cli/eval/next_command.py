@@ -1,0 +1,122 @@
+"""The command to type next: for a run that is not done, and for one without a score.
+
+The end of `steelyard eval run` and `steelyard eval show` print it.
+"""
+
+import math
+import os
+from pathlib import Path
+
+import orjson
+import pyarrow.parquet as pq
+
+from steelyard.cli.eval.wording import count
+from steelyard.runs.folder import Run, RunFolder
+from steelyard.runs.request import TARGETS, RunRequest
+from steelyard.runs.spending.accounts import MODEL, Account, accounts
+from steelyard.types import JsonValue
+
+SAME = "the same command"
+HEADROOM = 1.1
+"""Factor on what all rows need at the mean of those so far: the rest may be longer."""
+
+
+def stage_lines(stage: RunFolder) -> list[str]:
+    """How far the calls to the model or to a judge are, why they stopped, and the command that continues them."""
+    progress = _progress(stage)
+    lines = []
+    if progress is not None:
+        lines.append(f"{count(progress['done'])} of {count(progress['total'])} answered")
+        if stopped := progress.get("stopped"):
+            lines.append(f"stopped: {stopped['message']}")
+    return [*lines, line_to_continue(stage)]
+
+
+def line_to_continue(stage: RunFolder) -> str:
+    """The command that continues the calls to the model or to a judge; after a cap, with a higher one."""
+    run = judged_by(stage) or stage
+    return _line_to_continue(stage, run, run.request(), f"steelyard eval run {run.path}")
+
+
+def line_to_judge_on(run: RunFolder, request: RunRequest) -> str:
+    """How to continue after a cap ended the judging that only `request` names, not yet the run's own."""
+    stage = open_stage(run, request) or run
+    return _line_to_continue(stage, run, request, SAME)
+
+
+def _line_to_continue(stage: RunFolder, run: RunFolder, request: RunRequest, command: str) -> str:
+    progress = _progress(stage)
+    stopped = (progress or {}).get("stopped")
+    if not stopped:
+        return f"to go on: {command}"
+    if stopped["cap"] == "seconds":
+        return f"to go on for the same time again: {command}"
+    return _with_higher_cap(run, request, stage, progress, command)
+
+
+def open_stage(run: RunFolder, request: RunRequest | None = None) -> RunFolder | None:
+    """The run of the model, else of the first judge, that was begun and has no verified output; None after the last."""
+    stages = (run, *(run.judge(spec.name) for spec in (request or run.request()).judges))
+    return next((stage for stage in stages if stage.begun and not stage.verified), None)
+
+
+def line_to_score(run: Run) -> str:
+    """What to do for a score, where there is none."""
+    judged = judged_by(run.folder)
+    if judged is not None:
+        return f"none of its own: its verdicts are part of {judged.path}: steelyard eval show {judged.path}"
+    if run.request.rubrics:  # judging or scoring has not ended
+        return f"none yet: steelyard eval run {run.folder.path}"
+    columns = pq.read_schema(run.folder.inputs_file).names
+    rubric = "exact-match" if any(name in columns for name in TARGETS) else "'exact-match?target=COLUMN'"
+    return f"none yet: steelyard eval score {run.folder.path} --rubric {rubric}"
+
+
+def judged_by(folder: RunFolder) -> RunFolder | None:
+    """The run whose answers the run in `folder` judges; None where it is no judge's."""
+    path = Path(os.path.abspath(folder.path))
+    if path.parent.name != "judges" or not RunFolder(path.parent.parent).begun:
+        return None
+    return RunFolder(
+        Path(os.path.relpath(path.parent.parent)) if not folder.path.is_absolute() else path.parent.parent
+    )
+
+
+def _with_higher_cap(
+    run: RunFolder, request: RunRequest, stage: RunFolder, progress: JsonValue, command: str
+) -> str:
+    """The command with a cap that lets every row of `stage` be answered, at the mean of the rows so far."""
+    in_tokens = progress["stopped"]["cap"] == "tokens"
+    spent = accounts(run, request)
+    name = MODEL if stage.path == run.path else stage.path.name
+    own = sum(_amount(account, in_tokens) for account in spent if account.name == name)
+    others = sum(_amount(account, in_tokens) for account in spent if account.name != name)
+    before = (request.limits.max_tokens_total if in_tokens else request.limits.max_cost) or 0
+    known = progress["done"] and own
+    needed = others + own * progress["total"] / progress["done"] if known else 2.0 * before
+    raised = _rounded_up(max(needed, before) * HEADROOM)
+    option = f"--max-tokens-total {raised:.0f}" if in_tokens else f"--max-cost {raised:g}"
+    judges = "; its judges need more" if name == MODEL and request.judges else ""
+    unit = " tokens" if in_tokens else ""
+    given = f"with {option}" if command == SAME else option
+    return f"to go on (at this rate about {_rounded_up(needed):,.6g}{unit} are needed{judges}): {command} {given}"
+
+
+def _amount(account: Account, in_tokens: bool) -> float:
+    return account.tokens if in_tokens else account.cost or 0.0
+
+
+def _rounded_up(number: float) -> float:
+    """The next number with two significant digits."""
+    if number <= 0:
+        return 1.0
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return float(f"{math.ceil(number / unit - 1e-9) * unit:.6g}")
+
+
+def _progress(stage: RunFolder) -> JsonValue:
+    """The content of progress.json; None where there is none that can be read."""
+    try:
+        return orjson.loads(stage.progress.read_bytes())
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        return None
