@@ -30,7 +30,7 @@ from steelyard.evaluation.doubles import (
 from steelyard.evaluation.manifest import read_manifest
 from steelyard.schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY, epoch
 from steelyard.steps.common import StepFailed
-from steelyard.steps.evaluation_client import evaluation_spec
+from steelyard.steps.evaluation_spec import evaluation_spec
 from steelyard.storage.store import open_store
 from steelyard.types import JsonValue
 

@@ -7,9 +7,7 @@ then runs every row, and every answer, through it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from jsonpath_ng.exceptions import JSONPathError
-from jsonpath_ng.parser import parse as parse_jsonpath
-
+from steelyard.evaluation.json_path import BadJsonPath, parse_json_path
 from steelyard.evaluation.transform import Template
 from steelyard.types import JsonValue
 
@@ -52,7 +50,9 @@ def _create(kind: str, configuration: Mapping[str, Any] | None) -> Adapter:
         raise ValueError(f"there is no adapter {kind!r}; there are {', '.join(sorted(_ADAPTERS))}")
     try:
         return build(configuration or {})
-    except (KeyError, TypeError, JSONPathError) as error:
+    except BadJsonPath as error:
+        raise ValueError(f"configuration of the adapter {kind}: {error}") from error
+    except (KeyError, TypeError) as error:
         raise ValueError(f"configuration of the adapter {kind}: {type(error).__name__} {error}") from error
 
 
@@ -94,7 +94,7 @@ def _rename(configuration: Mapping[str, Any]) -> Adapter:
 def _explode_collections(configuration: Mapping[str, Any]) -> Adapter:
     names = _names(configuration, "collections")
     indexes = {
-        name: None if path is None else parse_jsonpath(path)
+        name: None if path is None else parse_json_path(path)
         for name, path in configuration.get("index", {}).items()
     }
     if not names:

@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jsonpath_ng.parser import parse as parse_jsonpath
-
+from steelyard.evaluation.json_path import parse_json_path
 from steelyard.types import JsonValue
 
 Value = Callable[[JsonValue], JsonValue]
@@ -67,7 +66,7 @@ def _scalar(path: str) -> Value:
     """The one match of a JSONPath. Plain paths, nearly all there are, are walked without the JSONPath library."""
     if _PLAIN_PATH.fullmatch(path):
         return _walk(path, [name or int(number) for name, number in _PLAIN_STEP.findall(path)])
-    expression = parse_jsonpath(path)
+    expression = parse_json_path(path)
 
     def value(item: JsonValue) -> JsonValue:
         matches = expression.find(item)
@@ -97,7 +96,7 @@ def _list(path: JsonValue) -> Value:
     if isinstance(path, list):
         values = [_first(step) for step in path]
         return lambda item: [value(item) for value in values]
-    expression = parse_jsonpath(_path("$list", path))
+    expression = parse_json_path(_path("$list", path))
     return lambda item: [match.value for match in expression.find(item)]
 
 

@@ -8,8 +8,6 @@ import random
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from pydantic import ValidationError
-
 from steelyard.discovery import IDENTITY_PORT, discovery
 from steelyard.evaluation.attempt import World
 from steelyard.evaluation.engine import Stores, evaluate
@@ -18,10 +16,10 @@ from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.replicas import Absence
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.schema.steps import StepConfig
-from steelyard.steps.common import Log, StepFailed, run_step, wait_for_room
+from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.evaluation_metrics import Metrics
+from steelyard.steps.evaluation_spec import dataset_store, evaluation_spec, output_store
 from steelyard.steps.served_volumes import served_volumes
-from steelyard.storage.store import Store, open_store
 
 SESSION_ENDED_OPTION = "sessionEndedSeconds"
 """`client.extraOptions`: how long a referenced session may be without a replica before it counts as ended."""
@@ -80,32 +78,6 @@ def _seconds(spec: EvaluationResourceSpec, option: str, default: float) -> float
     if not 0 <= seconds <= MOST_SECONDS:
         raise ValueError(f"client.extraOptions.{option}: {text!r} should be seconds from 0 to {MOST_SECONDS}")
     return seconds
-
-
-def evaluation_spec(config: StepConfig) -> EvaluationResourceSpec:
-    """The Evaluation's spec of a step's configuration."""
-    try:
-        return EvaluationResourceSpec.model_validate(config.spec)
-    except ValidationError as error:
-        faults = "; ".join(
-            f"spec.{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
-        )
-        raise StepFailed("BadConfiguration", faults, permanent=True) from error
-
-
-def dataset_store(spec: EvaluationResourceSpec) -> Store:
-    """Open the store of the dataset."""
-    url = spec.storage.inputs.get("dataset")
-    if url is None:
-        raise StepFailed("BadConfiguration", "spec.storage.inputs.dataset: is missing", permanent=True)
-    return open_store(url, wait_for_room)
-
-
-def output_store(spec: EvaluationResourceSpec) -> Store:
-    """Open the store of the output."""
-    if spec.storage.output is None:
-        raise StepFailed("BadConfiguration", "spec.storage.output: is missing", permanent=True)
-    return open_store(spec.storage.output, wait_for_room)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import verify
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
-from steelyard.steps.evaluation_client import dataset_store, evaluation_spec, output_store
+from steelyard.steps.evaluation_spec import dataset_store, evaluation_spec, output_store
 
 
 async def main(config: StepConfig, log: Log) -> None:

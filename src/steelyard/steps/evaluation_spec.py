@@ -1,0 +1,34 @@
+"""Configuration of both steps of an Evaluation: its spec, and the stores of dataset and output."""
+
+from pydantic import ValidationError
+
+from steelyard.schema.resources import EvaluationResourceSpec
+from steelyard.schema.steps import StepConfig
+from steelyard.steps.common import StepFailed, wait_for_room
+from steelyard.storage.store import Store, open_store
+
+
+def evaluation_spec(config: StepConfig) -> EvaluationResourceSpec:
+    """The Evaluation's spec of a step's configuration."""
+    try:
+        return EvaluationResourceSpec.model_validate(config.spec)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"spec.{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
+        )
+        raise StepFailed("BadConfiguration", faults, permanent=True) from error
+
+
+def dataset_store(spec: EvaluationResourceSpec) -> Store:
+    """Open the store of the dataset."""
+    url = spec.storage.inputs.get("dataset")
+    if url is None:
+        raise StepFailed("BadConfiguration", "spec.storage.inputs.dataset: is missing", permanent=True)
+    return open_store(url, wait_for_room)
+
+
+def output_store(spec: EvaluationResourceSpec) -> Store:
+    """Open the store of the output."""
+    if spec.storage.output is None:
+        raise StepFailed("BadConfiguration", "spec.storage.output: is missing", permanent=True)
+    return open_store(spec.storage.output, wait_for_room)
