@@ -22,36 +22,36 @@ def rounds(quick: bool) -> list[tuple[str, int]]:
 
 
 def main() -> int:
-    found: list[Figures] = []
+    figures: list[Figures] = []
     for operator, size in rounds("--quick" in sys.argv):
         with tempfile.TemporaryDirectory(prefix="steelyard-benchmark-") as folder:
-            found.append(measure(operator, size, Path(folder)))
-            print(f"{operator}: {size} in {found[-1].seconds:.1f} s", file=sys.stderr, flush=True)
-    print(table(found))
-    print(verdict(found))
-    print(json.dumps([asdict(each) for each in found]))
+            figures.append(measure(operator, size, Path(folder)))
+            print(f"{operator}: {size} in {figures[-1].seconds:.1f} s", file=sys.stderr, flush=True)
+    print(table(figures))
+    print(verdict(figures))
+    print(json.dumps([asdict(figure) for figure in figures]))
     return 0
 
 
-def table(found: list[Figures]) -> str:
+def table(figures: list[Figures]) -> str:
     lines = [
         "| operator | Evaluations | per second | ms each | API writes each | CPU ms per API write | memory, MB |",
         "|---|---|---|---|---|---|---|",
     ]
-    for each in found:
+    for figure in figures:
         lines.append(
-            f"| {each.operator} | {each.resources:,} | {each.rate:.0f} | {1000 / each.rate:.2f} "
-            f"| {each.writes / each.resources:.1f} | {each.milliseconds_per_write:.2f} | {each.memory_mb:.0f} |"
+            f"| {figure.operator} | {figure.resources:,} | {figure.rate:.0f} | {1000 / figure.rate:.2f} "
+            f"| {figure.writes / figure.resources:.1f} | {figure.milliseconds_per_write:.2f} | {figure.memory_mb:.0f} |"
         )
     return "\n".join(lines)
 
 
-def verdict(found: list[Figures]) -> str:
+def verdict(figures: list[Figures]) -> str:
     """The ratios that the aims are about."""
-    ours = {each.resources: each for each in found if each.operator == "steelyard"}
-    peer = next(each for each in found if each.operator == "kopf")
+    ours = {figure.resources: figure for figure in figures if figure.operator == "steelyard"}
+    peer = next(figure for figure in figures if figure.operator == "kopf")
     mine = ours[peer.resources]
-    spread = max(each.rate for each in ours.values()) / min(each.rate for each in ours.values())
+    spread = max(figure.rate for figure in ours.values()) / min(figure.rate for figure in ours.values())
     return (
         f"\nAt {peer.resources:,}: {mine.rate / peer.rate:.1f} times kopf's rate with "
         f"{peer.processor_seconds / mine.processor_seconds:.1f} times less processor time; "

@@ -44,7 +44,7 @@ async def begin(name: str, uid: str, **_: object) -> None:
 @kopf.on.event("batch", "v1", "jobs", labels={"steelyard/owner-uid": kopf.PRESENT})
 async def job(body: kopf.Body, labels: dict[str, str], **_: object) -> None:
     conditions = body.status.get("conditions", ())
-    if not any(each["type"] == "Complete" and each["status"] == "True" for each in conditions):
+    if not any(condition["type"] == "Complete" and condition["status"] == "True" for condition in conditions):
         return
     owner = body.metadata["ownerReferences"][0]
     if labels["app.kubernetes.io/component"] == "client":

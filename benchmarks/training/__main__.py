@@ -29,15 +29,15 @@ def rounds(quick: bool) -> list[tuple[str, int]]:
 def main() -> int:
     quick = "--quick" in sys.argv
     widths = {operator: _in_folder(partial(wide, operator)) for operator in ("kopf", "steelyard")}
-    found: list[Figures] = []
+    figures: list[Figures] = []
     for operator, size in rounds(quick):
-        found.append(_in_folder(partial(measure, operator, size)))
-        print(f"{operator}: {size} at {found[-1].rate:.1f}/s", file=sys.stderr, flush=True)
-    print(table(found))
-    print(restarts(found))
+        figures.append(_in_folder(partial(measure, operator, size)))
+        print(f"{operator}: {size} at {figures[-1].rate:.1f}/s", file=sys.stderr, flush=True)
+    print(table(figures))
+    print(restarts(figures))
     print(f"\nOne job of {WIDE} replicas, from its creation to its last Pod: {_widths(widths)}.\n")
-    print(verdict(found))
-    print(json.dumps({"jobs": [asdict(each) for each in found], "wide": widths}))
+    print(verdict(figures))
+    print(json.dumps({"jobs": [asdict(figure) for figure in figures], "wide": widths}))
     return 0
 
 
@@ -46,30 +46,30 @@ def _in_folder(work: Callable[[Path], Coroutine[Any, Any, T]]) -> T:
         return asyncio.run(work(Path(folder)))
 
 
-def table(found: list[Figures]) -> str:
+def table(figures: list[Figures]) -> str:
     lines = [
         "| operator | jobs | all running after | then all succeeded after | jobs/s | CPU ms per job | API writes each "
         "| memory |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for each in found:
+    for figure in figures:
         lines.append(
-            f"| {each.operator} | {each.jobs:,} | {each.to_running:.1f} s | {each.to_succeeded:.1f} s "
-            f"| {each.rate:.0f} | {1000 * each.processor / each.jobs:.1f} | {each.writes / each.jobs:.1f} "
-            f"| {each.memory_mb:.0f} MB |"
+            f"| {figure.operator} | {figure.jobs:,} | {figure.to_running:.1f} s | {figure.to_succeeded:.1f} s "
+            f"| {figure.rate:.0f} | {1000 * figure.processor / figure.jobs:.1f} | {figure.writes / figure.jobs:.1f} "
+            f"| {figure.memory_mb:.0f} MB |"
         )
     return "\n".join(lines)
 
 
-def restarts(found: list[Figures]) -> str:
+def restarts(figures: list[Figures]) -> str:
     lines = [
         "\n| operator restarted with | rests after | processor | API writes | memory |",
         "|---|---|---|---|---|",
     ]
-    for each in found:
+    for figure in figures:
         lines.append(
-            f"| {each.operator}, {each.jobs:,} running jobs | {each.restart:.1f} s "
-            f"| {each.restart_processor:.1f} s | {each.restart_writes} | {each.restart_memory_mb:.0f} MB |"
+            f"| {figure.operator}, {figure.jobs:,} running jobs | {figure.restart:.1f} s "
+            f"| {figure.restart_processor:.1f} s | {figure.restart_writes} | {figure.restart_memory_mb:.0f} MB |"
         )
     return "\n".join(lines)
 
@@ -78,12 +78,12 @@ def _widths(widths: dict[str, float]) -> str:
     return ", ".join(f"{operator} {seconds:.2f} s" for operator, seconds in widths.items())
 
 
-def verdict(found: list[Figures]) -> str:
+def verdict(figures: list[Figures]) -> str:
     """The ratios that the aims are about."""
-    ours = {each.jobs: each for each in found if each.operator == "steelyard"}
-    peer = next(each for each in found if each.operator == "kopf")
+    ours = {figure.jobs: figure for figure in figures if figure.operator == "steelyard"}
+    peer = next(figure for figure in figures if figure.operator == "kopf")
     mine = ours[peer.jobs]
-    rates = [each.rate for each in ours.values()]
+    rates = [figure.rate for figure in ours.values()]
     return (
         f"At {peer.jobs:,}: {mine.rate / peer.rate:.1f} times kopf's rate with "
         f"{peer.processor / mine.processor:.1f} times less processor time; "

@@ -32,7 +32,7 @@ def templates(replicas: int) -> list[tuple[str, str]]:
     resource["metadata"] |= {"uid": "UID-OF-IT", "creationTimestamp": "2026-01-01T00:00:00Z"}
     job = job_of(resource, ALL["PyTorchJob"], OperatorSettings())
     objects = [*services(job), *(pod(job, replica_id, 0) for replica_id in job.replica_ids)]
-    return [(_path(each), _text(each)) for each in objects]
+    return [(_path(obj), _text(obj)) for obj in objects]
 
 
 def _text(obj: Json) -> str:

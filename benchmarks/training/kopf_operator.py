@@ -47,7 +47,7 @@ def login(**_: object) -> kopf.ConnectionInfo:
 async def seen(name: str, body: kopf.Body, **_: object) -> None:
     """What the status says already need not be said again after a restart."""
     specs = body.spec["pytorchReplicaSpecs"].values()
-    replicas[name] = sum(each["replicas"] for each in specs)
+    replicas[name] = sum(spec["replicas"] for spec in specs)
     conditions = body.status.get("conditions", ())
     if conditions:
         stages.setdefault(name, conditions[-1]["type"])
@@ -56,7 +56,7 @@ async def seen(name: str, body: kopf.Body, **_: object) -> None:
 @kopf.on.create("kubeflow.org", "v1", "pytorchjobs")
 async def begin(name: str, uid: str, body: kopf.Body, **_: object) -> None:
     await set_stage(name, "Created")
-    count = sum(each["replicas"] for each in body.spec["pytorchReplicaSpecs"].values())
+    count = sum(spec["replicas"] for spec in body.spec["pytorchReplicaSpecs"].values())
     await asyncio.gather(*(make(path, text, name, uid) for path, text in TEMPLATES[str(count)]))
 
 
@@ -96,14 +96,14 @@ def status(name: str, stage: str) -> dict[str, object]:
     reached = stages_so_far[: stages_so_far.index(stage) + 1]
     conditions = [
         {
-            "type": each,
-            "status": "False" if each == "Running" and stage == "Succeeded" else "True",
-            "reason": f"PyTorchJob{each}",
-            "message": f"PyTorchJob {name}: {each}",
+            "type": type,
+            "status": "False" if type == "Running" and stage == "Succeeded" else "True",
+            "reason": f"PyTorchJob{type}",
+            "message": f"PyTorchJob {name}: {type}",
             "lastUpdateTime": now,
             "lastTransitionTime": now,
         }
-        for each in reached
+        for type in reached
     ]
     counts = (
         {"active": replicas.get(name, 0)} if stage != "Succeeded" else {"succeeded": replicas.get(name, 0)}

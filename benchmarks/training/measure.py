@@ -102,11 +102,11 @@ async def wide(operator: str, folder: Path) -> float:
     async with server(folder) as (cluster, _):
         command, environment = _command(operator, folder)
         with process(command, **environment) as running:
-            found = []
+            seconds = []
             for number in range(TRIES):
                 await _rest(running)
-                found.append(await _until_made(cluster, f"wide-{number}"))
-            return sorted(found)[TRIES // 2]
+                seconds.append(await _until_made(cluster, f"wide-{number}"))
+            return sorted(seconds)[TRIES // 2]
 
 
 async def _until_made(cluster: RestCluster, name: str) -> float:
@@ -146,7 +146,7 @@ async def until_all(
 
 def holds(job: Json, stage: str) -> bool:
     conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == stage and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == stage and condition["status"] == "True" for condition in conditions)
 
 
 async def _rest(running: subprocess.Popen[bytes]) -> float:

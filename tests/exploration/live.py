@@ -1,5 +1,7 @@
-"""The operator as it runs (`operator/main.py`, its informers, queue, lease and events), twice, among all that a world
-knows, with slow and broken calls, broken watches and crashes; then quiet, in which all must end where it should.
+"""The operator as it runs (`operator/main.py`, its informers, queue, lease and events), twice, in a scenario.
+
+All that the scenario knows may happen, with slow and broken calls, broken watches and crashes; then it is quiet, and
+all must end where it should.
 
 The exhaustive search in `operator/simulation/` drives one reconciliation after the other over caches of its own; here
 everything overlaps as it does in a cluster. Time is virtual and chance has a seed: each run can be repeated.
@@ -17,7 +19,7 @@ from steelyard.operator.edge import Key
 from steelyard.operator.main import Operator, run_operator
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.exploration import Actor, Move
-from steelyard.operator.simulation.simulator import BEGIN, Bench, State
+from steelyard.operator.simulation.simulator import BEGIN, Simulator, State
 from tests.exploration.unreliable import Network, UnreliableCluster
 
 MOVES = 40
@@ -30,23 +32,23 @@ STILL_SECONDS = 120.0
 """Nothing changes for so long: it is the end."""
 
 
-class LiveWorld(Protocol):
-    """What a run needs of a world of the exploration."""
+class LiveScenario(Protocol):
+    """Part of a scenario that a run needs."""
 
     name: str
 
     @property
     def key(self) -> Key: ...
 
-    def set_up(self, bench: Bench) -> None: ...
+    def set_up(self, simulator: Simulator) -> None: ...
 
-    def moves(self, bench: Bench) -> list[Move]: ...
+    def moves(self, simulator: Simulator) -> list[Move]: ...
 
-    def progress(self, bench: Bench) -> bool: ...
+    def progress(self, simulator: Simulator) -> bool: ...
 
-    def fault(self, before: State, bench: Bench, actor: Actor) -> str: ...
+    def fault(self, before: State, simulator: Simulator, actor: Actor) -> str: ...
 
-    def end_fault(self, bench: Bench) -> str: ...
+    def end_fault(self, simulator: Simulator) -> str: ...
 
 
 class LoopClock:
@@ -75,7 +77,9 @@ class Process:
         while True:
             self._starts += 1
             died = asyncio.Event()
-            cluster = UnreliableCluster(self._run.bench.cluster, self._run.network, self._run.write, died.set)
+            cluster = UnreliableCluster(
+                self._run.simulator.cluster, self._run.network, self._run.write, died.set
+            )
             work = asyncio.ensure_future(self._work(cluster))
             death = asyncio.ensure_future(died.wait())
             try:
@@ -101,21 +105,21 @@ class Process:
 class Run:
     """One life of one resource; the seed decides everything."""
 
-    def __init__(self, world: LiveWorld, seed: int, faults: int, settings: OperatorSettings) -> None:
+    def __init__(self, scenario: LiveScenario, seed: int, faults: int, settings: OperatorSettings) -> None:
         self.chance = Random(seed)
         self.happened: Counter[str] = Counter()
         self.network = Network(self.chance, faults, self.happened)
-        self.bench = Bench(world.key)
+        self.simulator = Simulator(scenario.key)
         self.settings = settings
-        self._world = world
+        self._scenario = scenario
         self._mishaps = MISHAPS
         self._path: list[str] = []
         self._wrong: list[str] = []
 
     async def run(self) -> None:
         """Raises AssertionError, with what happened, when something is wrong."""
-        self.bench.store.now = LoopClock().now
-        self._world.set_up(self.bench)
+        self.simulator.store.now = LoopClock().now
+        self._scenario.set_up(self.simulator)
         rivals = self.chance.random() < 0.3
         processes = [Process(self, name, elected=not rivals) for name in ("one", "two")]
         tasks = [asyncio.ensure_future(process.live()) for process in processes]
@@ -130,9 +134,9 @@ class Run:
 
     def write(self, effect: Callable[[], None]) -> None:
         """Let an operator's call have its effect, and check what it changed."""
-        before, version = self.bench.save(), self.bench.store.version
+        before, version = self.simulator.save(), self.simulator.store.version
         effect()
-        if self.bench.store.version != version:
+        if self.simulator.store.version != version:
             self._check(before, "late operator", "operator writes")
 
     async def _befall(self) -> None:
@@ -140,14 +144,14 @@ class Run:
             await asyncio.sleep(self.chance.expovariate(1 / STEP_SECONDS))
             self._now()
             if self.network.fault("the API server drops all watches", 30):
-                self.bench.cluster.end_watches()
+                self.simulator.cluster.end_watches()
             if self.network.fault("the API server forgets its history", 60):
-                self.bench.store.compact()
+                self.simulator.store.compact()
             self._move()
             self._fail_if_wrong()
 
     def _move(self) -> None:
-        moves = self._world.moves(self.bench)
+        moves = self._scenario.moves(self.simulator)
         mishap = self.chance.random() < 0.25 and self._mishaps > 0
         choices = [move for move in moves if (move.cost > 0) == mishap]
         if not choices:
@@ -156,11 +160,11 @@ class Run:
         self._take(self.chance.choice([move for move in choices if move.name == name]))
 
     def _take(self, move: Move) -> None:
-        before = self.bench.save()
+        before = self.simulator.save()
         self._mishaps -= move.cost
         self.happened[move.name] += 1
         self._path.append(f"{asyncio.get_running_loop().time():.0f} s {move.name}")
-        move.run(self.bench)
+        move.run(self.simulator)
         self._check(before, "surroundings", move.name)
 
     async def _quiet(self) -> None:
@@ -171,26 +175,26 @@ class Run:
             await asyncio.sleep(2.0)
             self._now()
             self._fail_if_wrong()
-            moved = self.bench.cluster.collect() or self._world.progress(self.bench)
+            moved = self.simulator.cluster.collect() or self._scenario.progress(self.simulator)
             content = hash(self._content())
             if moved or content != version:
                 since, version = loop.time(), content
-            if loop.time() - since > STILL_SECONDS and not self._world.end_fault(self.bench):
+            if loop.time() - since > STILL_SECONDS and not self._scenario.end_fault(self.simulator):
                 return
-        self._fail(f"it never came to a good end: {self._world.end_fault(self.bench)}")
+        self._fail(f"it never came to a good end: {self._scenario.end_fault(self.simulator)}")
 
     def _content(self) -> frozenset[object]:
         leave_out = {"events", "leases"}
-        objects = self.bench.store.snapshot().content
+        objects = self.simulator.store.snapshot().content
         return frozenset(entry for entry in objects if entry[0].resource.plural not in leave_out)
 
     def _now(self) -> None:
-        self.bench.now = LoopClock().now()
-        if self.bench.now - BEGIN > timedelta(seconds=1000):
-            self.bench.fact("late")
+        self.simulator.now = LoopClock().now()
+        if self.simulator.now - BEGIN > timedelta(seconds=1000):
+            self.simulator.fact("late")
 
     def _check(self, before: State, actor: Actor, what: str) -> None:
-        if fault := self._world.fault(before, self.bench, actor):
+        if fault := self._scenario.fault(before, self.simulator, actor):
             self._wrong.append(f"{fault} ({what})")
 
     def _fail_if_wrong(self) -> None:
@@ -200,11 +204,11 @@ class Run:
     def _fail(self, fault: str) -> None:
         objects = "\n".join(
             f"  {obj['kind']} {obj['metadata']['name']} {obj.get('status', '')}"
-            for obj in self.bench.store.objects()
+            for obj in self.simulator.store.objects()
             if obj["kind"] not in {"Event", "Lease"}
         )
-        facts = ", ".join(sorted(self.bench.facts))
+        facts = ", ".join(sorted(self.simulator.facts))
         raise AssertionError(
-            f"{self._world.name}: {fault}\n{' → '.join(self._path)}\nfacts: {facts}\n"
+            f"{self._scenario.name}: {fault}\n{' → '.join(self._path)}\nfacts: {facts}\n"
             f"network: {dict(self.happened)}\n{objects}"
         )

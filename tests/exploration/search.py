@@ -1,4 +1,4 @@
-"""A case of the exploration: a world, where its search begins, and how far the search has to come.
+"""A case of the exploration: a scenario, where its search begins, and how far the search has to come.
 
 A search that is cut off before its floor proves less than this page says: that is a failure, not a shorter line.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from steelyard.operator.simulation.exploration import Exploration, World
+from steelyard.operator.simulation.exploration import Exploration, Scenario
 from steelyard.operator.simulation.search import Search
 
 
@@ -23,10 +23,10 @@ class Extent:
 
 @dataclass(frozen=True)
 class Case:
-    """A world, the moves after which its search begins, and how far it goes in CI and in `make soak`."""
+    """A scenario, the moves after which its search begins, and how far it goes in CI and in `make soak`."""
 
     name: str
-    make: Callable[[], World]
+    make: Callable[[], Scenario]
     short: Extent
     long: Extent
     after: tuple[str, ...] = ()

@@ -12,29 +12,31 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.exploration import Move
 from steelyard.operator.simulation.lagging_caches import SETTINGS, peek
 from steelyard.operator.simulation.resources import make_evaluation
-from steelyard.operator.simulation.scenarios import EvaluationWorld, StepWorld
+from steelyard.operator.simulation.scenarios import EvaluationScenario, StepScenario
 from steelyard.operator.simulation.session_scenario import deployments, replica_moves, replicas_start
-from steelyard.operator.simulation.simulator import Bench, State
+from steelyard.operator.simulation.simulator import Simulator, State
 from steelyard.operator.training.simulation import job_simulation as doubles
 from steelyard.types import Json
 from tests.exploration import test_workflows, training_cases, virtual_time
-from tests.exploration.live import LiveWorld, Run
+from tests.exploration.live import LiveScenario, Run
 
 FEW, MANY = 6, 200
 """Runs of each world in CI and in `make soak`."""
 FAULTS = 12
 
 
-class WholeEvaluationWorld(EvaluationWorld):
+class WholeEvaluationScenario(EvaluationScenario):
     """An evaluation whose session the operator runs as well: what happens, happens to the session's replicas."""
 
-    def surroundings(self, bench: Bench) -> list[Move]:
-        replicas = [move for deployment in deployments(bench) for move in replica_moves(bench, deployment)]
-        return StepWorld.surroundings(self, bench) + replicas
+    def surroundings(self, simulator: Simulator) -> list[Move]:
+        replicas = [
+            move for deployment in deployments(simulator) for move in replica_moves(simulator, deployment)
+        ]
+        return StepScenario.surroundings(self, simulator) + replicas
 
-    def protected(self, before: State, bench: Bench, changed: set[Key]) -> set[Key]:
+    def protected(self, before: State, simulator: Simulator, changed: set[Key]) -> set[Key]:
         """The status of every session is the operator's to write, also of one that is somebody else's."""
-        old, new = before.objects.objects, bench.store.stored
+        old, new = before.objects.objects, simulator.store.stored
         written = {
             key
             for key in changed & old.keys() & new.keys()
@@ -42,8 +44,8 @@ class WholeEvaluationWorld(EvaluationWorld):
         }
         return changed - written
 
-    def progress(self, bench: Bench) -> bool:
-        return replicas_start(bench) or StepWorld.progress(self, bench)
+    def progress(self, simulator: Simulator) -> bool:
+        return replicas_start(simulator) or StepScenario.progress(self, simulator)
 
     def failures(self, facts: frozenset[str]) -> set[str]:
         session = {"RunnerFailed", "BoundToAllAddresses", "late", "foreign"} & facts
@@ -59,12 +61,12 @@ class Case:
     """A world, and the settings of its operators."""
 
     name: str
-    make: Callable[[], LiveWorld]
+    make: Callable[[], LiveScenario]
     settings: OperatorSettings = SETTINGS
 
 
 CASES = [
-    Case("an evaluation", lambda: WholeEvaluationWorld(make_evaluation("eval"))),
+    Case("an evaluation", lambda: WholeEvaluationScenario(make_evaluation("eval"))),
     Case("an evaluation of a running session", test_workflows.referring),
     Case("a session", test_workflows.session),
     Case("a session that expires", test_workflows.expiring),

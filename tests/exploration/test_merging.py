@@ -1,4 +1,4 @@
-"""What the searches take for the same has the same future, in every world that is explored: by comparing all of it."""
+"""States that the searches take for the same have the same future, in every scenario: all of them are compared."""
 
 import pytest
 

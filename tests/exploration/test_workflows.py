@@ -10,19 +10,19 @@ from steelyard.operator.simulation.resources import (
     make_service,
     make_session,
 )
-from steelyard.operator.simulation.scenarios import EvaluationWorld, InstantWorld, StepWorld
-from steelyard.operator.simulation.session_scenario import SessionWorld
+from steelyard.operator.simulation.scenarios import EvaluationScenario, InstantScenario, StepScenario
+from steelyard.operator.simulation.session_scenario import SessionScenario
 from tests.exploration.search import Case, Extent, explore, parameters
 
 WHOLE = Extent(3, 1_000)
-"""Of a world in which nothing runs."""
+"""Expected reasons of a scenario in which nothing runs."""
 SHORT = Extent(1, 5_000)
 LONG = Extent(2, 250_000)
 
 
-def referring() -> StepWorld:
+def referring() -> StepScenario:
     evaluation = make_evaluation("ref", inferenceSessionReference="b1")
-    return StepWorld(evaluation, "Verified", "ClientFailed", ("client", "verify"))
+    return StepScenario(evaluation, "Verified", "ClientFailed", ("client", "verify"))
 
 
 BEGUN = ("operator looks", "session becomes ready", "caches catch up", "operator looks")
@@ -33,36 +33,36 @@ UNRECORDED = ("operator looks", *EVICTED, "crash before patch/status")
 UNRECORDED_TWICE = (*UNRECORDED, *EVICTED, "crash before patch/status")
 
 
-def evaluation() -> EvaluationWorld:
-    return EvaluationWorld(make_evaluation("eval"))
+def evaluation() -> EvaluationScenario:
+    return EvaluationScenario(make_evaluation("eval"))
 
 
-def session() -> SessionWorld:
-    return SessionWorld(make_session("sess"))
+def session() -> SessionScenario:
+    return SessionScenario(make_session("sess"))
 
 
-def expiring() -> SessionWorld:
-    return SessionWorld(make_session("exp", expires="2026-01-01T02:00:00Z"))
+def expiring() -> SessionScenario:
+    return SessionScenario(make_session("exp", expires="2026-01-01T02:00:00Z"))
 
 
-def model() -> StepWorld:
-    return StepWorld(make_model("model"), "Ready", "FetchFailed")
+def model() -> StepScenario:
+    return StepScenario(make_model("model"), "Ready", "FetchFailed")
 
 
-def report() -> StepWorld:
-    return StepWorld(make_report("report"), "Complete", "StepFailed")
+def report() -> StepScenario:
+    return StepScenario(make_report("report"), "Complete", "StepFailed")
 
 
-def audit() -> StepWorld:
-    return StepWorld(make_audit("audit"), "Complete", "StepFailed")
+def audit() -> StepScenario:
+    return StepScenario(make_audit("audit"), "Complete", "StepFailed")
 
 
-def service() -> InstantWorld:
-    return InstantWorld(make_service("service"), "Ready")
+def service() -> InstantScenario:
+    return InstantScenario(make_service("service"), "Ready")
 
 
-def bad_report() -> InstantWorld:
-    return InstantWorld(make_report("bad", rubric=7), "BadRequest")
+def bad_report() -> InstantScenario:
+    return InstantScenario(make_report("bad", rubric=7), "BadRequest")
 
 
 CASES = [

@@ -1,27 +1,27 @@
 """The training jobs that are explored; their searches stand in two files, which CI runs side by side."""
 
 from steelyard.operator.training.simulation.job_simulation import make_job
-from steelyard.operator.training.simulation.scenario import JobWorld
+from steelyard.operator.training.simulation.scenario import JobScenario
 from tests.exploration.search import Case, Extent
 
 SHORT = Extent(1, 40_000, beyond=200)
 LONG = Extent(2, 2_500_000)
 
 
-def pair() -> JobWorld:
+def pair() -> JobScenario:
     """A leader and one that works for it, which start again together."""
-    return JobWorld(
+    return JobScenario(
         make_job(replicas={"Master": 1, "Worker": 1}, restart="ExitCode", policy={"backoffLimit": 1})
     )
 
 
-def remembering() -> JobWorld:
+def remembering() -> JobScenario:
     """The same, and an operator that knows its own writes before its watches tell of them."""
     job = make_job(replicas={"Master": 1, "Worker": 1}, restart="OnFailure", policy={"backoffLimit": 2})
-    return JobWorld(job, remembers=True)
+    return JobScenario(job, remembers=True)
 
 
-def alone() -> JobWorld:
+def alone() -> JobScenario:
     """Replicas that the kubelet starts again, each by itself; and an end of all things."""
     policy = {
         "backoffLimit": 2,
@@ -30,12 +30,12 @@ def alone() -> JobWorld:
         "cleanPodPolicy": "Running",
     }
     scope = {"steelyard/restart-scope": "Pod"}
-    return JobWorld(make_job(replicas={"Master": 1, "Worker": 1}, annotations=scope, policy=policy))
+    return JobScenario(make_job(replicas={"Master": 1, "Worker": 1}, annotations=scope, policy=policy))
 
 
-def suspended() -> JobWorld:
+def suspended() -> JobScenario:
     """Makes a job without a leader that is suspended, as a queue creates it."""
-    return JobWorld(
+    return JobScenario(
         make_job(replicas={"Worker": 1}, restart="Never", policy={"suspend": True, "cleanPodPolicy": "All"})
     )
 

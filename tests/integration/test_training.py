@@ -16,20 +16,20 @@ from steelyard.kube.resource import PODS, PYTORCH_JOBS, SERVICES, Resource
 from steelyard.operator.conditions import time_text
 from steelyard.operator.main import Operator
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training.simulation.job_simulation import SETTINGS, Stage, make_job
+from steelyard.operator.training.simulation.job_simulation import SETTINGS, JobSimulation, make_job
 from steelyard.types import Json
 
 LIMIT = 63
 TRIO = ["job-master-0", "job-worker-0", "job-worker-1"]
 
 
-def started(**fields: Any) -> Stage:
+def started(**fields: Any) -> JobSimulation:
     """A job all of whose Pods run."""
-    return Stage(make_job(**fields)).settle().run()
+    return JobSimulation(make_job(**fields)).settle().run()
 
 
-def uids(stage: Stage) -> dict[str, str]:
-    return {name: pod["metadata"]["uid"] for name, pod in stage.pods().items()}
+def uids(simulation: JobSimulation) -> dict[str, str]:
+    return {name: pod["metadata"]["uid"] for name, pod in simulation.pods().items()}
 
 
 def variables(pod: Json, container: int = 0) -> dict[str, str]:
@@ -39,107 +39,111 @@ def variables(pod: Json, container: int = 0) -> dict[str, str]:
 @pytest.mark.parametrize("restart", ["Never", "ExitCode", "OnFailure", "Always"])
 @pytest.mark.parametrize("grace", [0, 30])
 def test_A_a_pod_deleted_by_hand_is_replaced_and_not_counted(restart: str, grace: int) -> None:
-    stage = started(restart=restart)
-    before = uids(stage)
-    stage.remove("job-worker-1", grace).settle()
+    simulation = started(restart=restart)
+    before = uids(simulation)
+    simulation.remove("job-worker-1", grace).settle()
     for name in TRIO:  # those that still end, as the kubelet would end them
-        if stage.pods().get(name, {"metadata": {}})["metadata"].get("deletionTimestamp"):
-            stage.store.remove(PODS, name, "default")
-    stage.settle().run()
-    assert sorted(stage.pods()) == TRIO
-    assert uids(stage)["job-worker-1"] != before["job-worker-1"]
-    assert (stage.state, stage.status["restarts"]) == ("Running", 0)
-    assert stage.status["disruptions"] == 1
+        if simulation.pods().get(name, {"metadata": {}})["metadata"].get("deletionTimestamp"):
+            simulation.store.remove(PODS, name, "default")
+    simulation.settle().run()
+    assert sorted(simulation.pods()) == TRIO
+    assert uids(simulation)["job-worker-1"] != before["job-worker-1"]
+    assert (simulation.state, simulation.status["restarts"]) == ("Running", 0)
+    assert simulation.status["disruptions"] == 1
 
 
 def test_B_a_limit_of_three_allows_three_restarts_and_says_so() -> None:
-    stage = started(restart="ExitCode", policy={"backoffLimit": 3})
+    simulation = started(restart="ExitCode", policy={"backoffLimit": 3})
     for _ in range(6):
-        if stage.state == "Failed":
+        if simulation.state == "Failed":
             break
-        stage.end("job-worker-0", 137).settle()
-        stage.wait(3600).run()
-    assert stage.state == "Failed"
-    assert stage.status["restarts"] == 3
-    assert stage.condition("Failed")["message"] == (  # type: ignore[index]
+        simulation.end("job-worker-0", 137).settle()
+        simulation.wait(3600).run()
+    assert simulation.state == "Failed"
+    assert simulation.status["restarts"] == 3
+    assert simulation.condition("Failed")["message"] == (  # type: ignore[index]
         "Job job has failed because it has reached the specified backoff limit"
     )
-    assert [each["exitCode"] for each in stage.status["failures"]][-1] == 137
+    assert [each["exitCode"] for each in simulation.status["failures"]][-1] == 137
 
 
 def test_C_a_gang_starts_again_as_one_and_counts_once() -> None:
-    stage = started(kind="JAXJob", replicas={"Worker": 3}, restart="OnFailure")
-    before = uids(stage)
-    stage.end("job-worker-1", 1).settle().run()
-    after = uids(stage)
+    simulation = started(kind="JAXJob", replicas={"Worker": 3}, restart="OnFailure")
+    before = uids(simulation)
+    simulation.end("job-worker-1", 1).settle().run()
+    after = uids(simulation)
     assert after.keys() == before.keys()
     assert not set(after.values()) & set(before.values())
-    assert stage.status["restarts"] == 1
+    assert simulation.status["restarts"] == 1
 
 
 def test_D_a_pod_that_cannot_end_on_a_lost_node_is_ended_by_force_and_replaced() -> None:
-    stage = started(restart="Never")
-    before = uids(stage)["job-worker-0"]
+    simulation = started(restart="Never")
+    before = uids(simulation)["job-worker-0"]
     lost = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
-    pod = stage.pods()["job-worker-0"]
-    condition = {**lost, "lastTransitionTime": time_text(stage.now)}
-    stage.set_status("job-worker-0", {**pod["status"], "conditions": [condition]})
-    stage.remove("job-worker-0", grace=30).settle()
-    assert "job-worker-0" in stage.pods(), "not before its time is over"
-    stage.wait(30 + SETTINGS.training.termination_seconds + 1)
+    pod = simulation.pods()["job-worker-0"]
+    condition = {**lost, "lastTransitionTime": time_text(simulation.now)}
+    simulation.set_status("job-worker-0", {**pod["status"], "conditions": [condition]})
+    simulation.remove("job-worker-0", grace=30).settle()
+    assert "job-worker-0" in simulation.pods(), "not before its time is over"
+    simulation.wait(30 + SETTINGS.training.termination_seconds + 1)
     for name in TRIO:  # the others are where they can end
-        if stage.pods().get(name, {"metadata": {}})["metadata"].get("deletionTimestamp"):
+        if simulation.pods().get(name, {"metadata": {}})["metadata"].get("deletionTimestamp"):
             assert name != "job-worker-0"
-            stage.store.remove(PODS, name, "default")
-    stage.settle().run()
-    assert uids(stage)["job-worker-0"] != before
-    assert (stage.state, stage.status["restarts"]) == ("Running", 0)
+            simulation.store.remove(PODS, name, "default")
+    simulation.settle().run()
+    assert uids(simulation)["job-worker-0"] != before
+    assert (simulation.state, simulation.status["restarts"]) == ("Running", 0)
 
 
 def test_F_a_failure_is_told_with_pod_exit_code_reason_and_last_words() -> None:
-    stage = started(kind="XGBoostJob", replicas={"Master": 1, "Worker": 1}, restart="Never")
-    stage.end("job-worker-0", 1, "Traceback\nValueError: no data").settle()
-    assert stage.state == "Failed"
-    (failure,) = stage.status["failures"]
+    simulation = started(kind="XGBoostJob", replicas={"Master": 1, "Worker": 1}, restart="Never")
+    simulation.end("job-worker-0", 1, "Traceback\nValueError: no data").settle()
+    assert simulation.state == "Failed"
+    (failure,) = simulation.status["failures"]
     told = {key: failure[key] for key in ("pod", "type", "index", "exitCode", "reason")}
     assert told == {"pod": "job-worker-0", "type": "Worker", "index": 0, "exitCode": 1, "reason": "Error"}
     assert "ValueError: no data" in failure["message"]
-    assert failure["time"] == time_text(stage.now)
+    assert failure["time"] == time_text(simulation.now)
 
 
 def test_G_a_name_that_leaves_no_room_for_its_pods_is_refused() -> None:
-    stage = Stage(make_job(name="j" * LIMIT)).settle()
-    failed = stage.condition("Failed")
+    simulation = JobSimulation(make_job(name="j" * LIMIT)).settle()
+    failed = simulation.condition("Failed")
     assert failed is not None
     assert failed["reason"] == "PyTorchJobFailedValidation"
     assert failed["message"].startswith("metadata.name: ")
     assert "63" in failed["message"]
-    assert stage.pods() == {}
+    assert simulation.pods() == {}
 
 
 def test_G_the_longest_name_that_fits_is_served() -> None:
     name = "j" * (LIMIT - len("-worker-0"))
-    stage = Stage(make_job(name=name, replicas={"Master": 1, "Worker": 1})).settle()
-    assert max(map(len, stage.pods())) == LIMIT
-    assert stage.state == "Created"
+    simulation = JobSimulation(make_job(name=name, replicas={"Master": 1, "Worker": 1})).settle()
+    assert max(map(len, simulation.pods())) == LIMIT
+    assert simulation.state == "Created"
 
 
 def test_I_jobs_of_one_name_in_two_namespaces_do_not_meet() -> None:
-    one, two = (Stage(in_namespace(make_job(replicas={"Master": 1}), each)) for each in ("one", "two"))
+    one, two = (
+        JobSimulation(in_namespace(make_job(replicas={"Master": 1}), each)) for each in ("one", "two")
+    )
     two.store = one.store
     two.controller = one.controller
     fields = {"name": "job", "namespace": "two"}
     one.store.create(PYTORCH_JOBS, {**make_job(replicas={"Master": 1}), "metadata": fields})
-    for stage in (one, two):
-        stage.settle()
+    for simulation in (one, two):
+        simulation.settle()
     owners = {
         pod["metadata"]["namespace"]: pod["metadata"]["ownerReferences"][0]["uid"]
         for pod in one.store.objects(PODS)
     }
-    assert owners == {stage.key.namespace: stage.job["metadata"]["uid"] for stage in (one, two)}
+    assert owners == {
+        simulation.key.namespace: simulation.job["metadata"]["uid"] for simulation in (one, two)
+    }
     one.store.set_status(PODS, "job-master-0", "one", {"phase": "Failed", "reason": "Evicted"})
-    for stage in (one, two):
-        stage.settle()
+    for simulation in (one, two):
+        simulation.settle()
     assert (one.status["disruptions"], two.status["disruptions"]) == (1, 0)
 
 
@@ -151,7 +155,7 @@ def test_J_what_the_user_sets_is_not_overridden() -> None:
     job = make_job()
     container = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
     container["env"] = [{"name": "RANK", "value": "7"}, {"name": "MASTER_ADDR", "value": "elsewhere"}]
-    pod = Stage(job).settle().pods()["job-worker-0"]
+    pod = JobSimulation(job).settle().pods()["job-worker-0"]
     names = [each["name"] for each in pod["spec"]["containers"][0]["env"]]
     assert (names.count("RANK"), names.count("MASTER_ADDR")) == (1, 1)
     given = variables(pod)
@@ -160,13 +164,13 @@ def test_J_what_the_user_sets_is_not_overridden() -> None:
 
 def test_K_the_scheduler_of_mxnet_binds_all_addresses_and_is_found_by_its_service() -> None:
     replicas = {"Scheduler": 1, "Server": 1, "Worker": 2}
-    stage = Stage(make_job("MXJob", replicas, jobMode="MXTrain")).settle()
-    for name, pod in stage.pods().items():
+    simulation = JobSimulation(make_job("MXJob", replicas, jobMode="MXTrain")).settle()
+    for name, pod in simulation.pods().items():
         given = variables(pod)
         assert given["DMLC_USE_KUBERNETES"] == "1", name
         assert given["DMLC_PS_ROOT_URI"] == "job-scheduler-0", name
-    assert variables(stage.pods()["job-scheduler-0"])["DMLC_ROLE"] == "scheduler"
-    assert "job-scheduler-0" in stage.services()
+    assert variables(simulation.pods()["job-scheduler-0"])["DMLC_ROLE"] == "scheduler"
+    assert "job-scheduler-0" in simulation.services()
 
 
 async def test_L_what_is_anothers_is_untouched_from_start_to_stop() -> None:
@@ -202,35 +206,37 @@ def put_foreign(cluster: MemoryCluster, number: int, resource: Resource) -> Json
 
 @pytest.mark.parametrize("clash", [PODS, SERVICES], ids=["a Pod", "a Service"])
 def test_a_name_that_is_anothers_fails_the_job_and_leaves_the_other_alone(clash: Resource) -> None:
-    stage = Stage(make_job())
-    theirs = stage.store.put(
+    simulation = JobSimulation(make_job())
+    theirs = simulation.store.put(
         {"apiVersion": "v1", "kind": clash.kind, "metadata": {"name": "job-worker-1", "namespace": "default"}}
     )
-    stage.settle()
-    failed = stage.condition("Failed")
+    simulation.settle()
+    failed = simulation.condition("Failed")
     assert failed is not None
     assert failed["message"] == f"{clash.kind} job-worker-1 exists and belongs to nobody that controls it"
-    assert stage.store.find(clash, "job-worker-1", "default") == theirs
+    assert simulation.store.find(clash, "job-worker-1", "default") == theirs
 
 
-Hand = Callable[[Stage], object]
+Hand = Callable[[JobSimulation], object]
 
 
 @pytest.mark.parametrize(
     "hand",
     [
-        pytest.param(lambda stage: stage.remove("job-master-0"), id="a Pod deleted"),
-        pytest.param(lambda stage: stage.evict("job-worker-0"), id="a Pod evicted"),
-        pytest.param(lambda stage: stage.end("job-worker-0", 1), id="a Pod that fails late"),
-        pytest.param(lambda stage: stage.patch_spec(runPolicy={"suspend": True}), id="suspended"),
-        pytest.param(lambda stage: stage.patch_spec(runPolicy={"backoffLimit": 0}), id="another limit"),
+        pytest.param(lambda simulation: simulation.remove("job-master-0"), id="a Pod deleted"),
+        pytest.param(lambda simulation: simulation.evict("job-worker-0"), id="a Pod evicted"),
+        pytest.param(lambda simulation: simulation.end("job-worker-0", 1), id="a Pod that fails late"),
+        pytest.param(lambda simulation: simulation.patch_spec(runPolicy={"suspend": True}), id="suspended"),
+        pytest.param(
+            lambda simulation: simulation.patch_spec(runPolicy={"backoffLimit": 0}), id="another limit"
+        ),
     ],
 )
 def test_a_job_that_has_ended_stays_as_it_ended(hand: Hand) -> None:
-    stage = started()
-    stage.end("job-master-0").settle()
-    before = stage.status
-    assert stage.state == "Succeeded"
-    hand(stage)
-    stage.wait(3600)
-    assert stage.status == before
+    simulation = started()
+    simulation.end("job-master-0").settle()
+    before = simulation.status
+    assert simulation.state == "Succeeded"
+    hand(simulation)
+    simulation.wait(3600)
+    assert simulation.status == before

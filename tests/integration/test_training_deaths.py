@@ -13,52 +13,57 @@ from steelyard.kube.resource import CONFIG_MAPS, JOBS, MODELS, PODS, PYTORCH_JOB
 from steelyard.operator.controller import Controller
 from steelyard.operator.names import OWNER
 from steelyard.operator.settings import TrainingSettings
-from steelyard.operator.training.simulation.job_simulation import SETTINGS, Stage, StoreCaches, make_job
+from steelyard.operator.training.simulation.job_simulation import (
+    SETTINGS,
+    JobSimulation,
+    StoreCaches,
+    make_job,
+)
 from steelyard.types import Json
 
 WITH_OUTPUTS = SETTINGS.model_copy(update={"training": TrainingSettings(outputs="/outputs")})
 
 
-def fails_once(stage: Stage) -> None:
+def fails_once(simulation: JobSimulation) -> None:
     """All run, a worker fails, the job starts again after a while, all succeed."""
-    play(stage, "run")
-    play(stage, "fail")
-    play(stage, "wait")
-    play(stage, "run")
-    play(stage, "succeed")
+    play(simulation, "run")
+    play(simulation, "fail")
+    play(simulation, "wait")
+    play(simulation, "run")
+    play(simulation, "succeed")
 
 
-def play(stage: Stage, what: str) -> None:
+def play(simulation: JobSimulation, what: str) -> None:
     """One turn of events. The operator looks at it until nothing changes, however often it dies meanwhile."""
     match what:
         case "run":
-            for name, pod in stage.pods().items():
+            for name, pod in simulation.pods().items():
                 if (pod.get("status") or {}).get("phase", "Pending") == "Pending":
-                    put(stage, name, "Running", {"running": {}})
+                    put(simulation, name, "Running", {"running": {}})
         case "fail":
             put(
-                stage,
+                simulation,
                 "job-worker-0",
                 "Failed",
                 {"terminated": {"exitCode": 139, "message": "Segmentation fault"}},
             )
         case "succeed":
-            for name in stage.pods():
-                put(stage, name, "Succeeded", {"terminated": {"exitCode": 0}})
+            for name in simulation.pods():
+                put(simulation, name, "Succeeded", {"terminated": {"exitCode": 0}})
         case "wait":
-            stage.now += timedelta(hours=1)
-    settle(stage)
+            simulation.now += timedelta(hours=1)
+    settle(simulation)
 
 
-def put(stage: Stage, name: str, phase: str, state: Json) -> None:
+def put(simulation: JobSimulation, name: str, phase: str, state: Json) -> None:
     container = {"name": "pytorch", "restartCount": 0, "state": state}
-    stage.set_status(name, {"phase": phase, "containerStatuses": [container]})
+    simulation.set_status(name, {"phase": phase, "containerStatuses": [container]})
 
 
-def settle(stage: Stage) -> None:
+def settle(simulation: JobSimulation) -> None:
     for _ in range(5):
         try:
-            stage.settle()
+            simulation.settle()
         except Crash:
             continue  # it starts again
         return
@@ -68,11 +73,11 @@ def settle(stage: Stage) -> None:
 class Death:
     """The operator dies once, right before or right after its Nth call of the API."""
 
-    def __init__(self, stage: Stage, number: int, when: str) -> None:
+    def __init__(self, simulation: JobSimulation, number: int, when: str) -> None:
         self.calls = 0
         self._number = number
-        stage.cluster.before_call = self._before if when == "before" else None
-        stage.cluster.after_call = self._after
+        simulation.cluster.before_call = self._before if when == "before" else None
+        simulation.cluster.after_call = self._after
 
     def _before(self, verb: str, resource: Resource, name: str) -> None:
         if self.calls == self._number:
@@ -85,20 +90,20 @@ class Death:
             raise Crash(verb)
 
 
-def story(number: int, when: str) -> tuple[Stage, Death]:
-    stage = Stage(make_job(restart="ExitCode", policy={"cleanPodPolicy": "Running"}))
-    death = Death(stage, number, when)
-    settle(stage)
-    fails_once(stage)
-    return stage, death
+def story(number: int, when: str) -> tuple[JobSimulation, Death]:
+    simulation = JobSimulation(make_job(restart="ExitCode", policy={"cleanPodPolicy": "Running"}))
+    death = Death(simulation, number, when)
+    settle(simulation)
+    fails_once(simulation)
+    return simulation, death
 
 
-def outcome(stage: Stage) -> Json:
+def outcome(simulation: JobSimulation) -> Json:
     """What must be the same, however it came about: all but what times and versions say."""
-    made = {name: pod["metadata"]["labels"]["steelyard/attempt"] for name, pod in stage.pods().items()}
-    uids = {name: pod["metadata"]["uid"] for name, pod in stage.pods().items()}
-    status = re.sub(r'"resourceVersion": "\d+"', "", str(stage.status))
-    return {"pods": made, "services": stage.services(), "status": status, "uids": uids}
+    made = {name: pod["metadata"]["labels"]["steelyard/attempt"] for name, pod in simulation.pods().items()}
+    uids = {name: pod["metadata"]["uid"] for name, pod in simulation.pods().items()}
+    status = re.sub(r'"resourceVersion": "\d+"', "", str(simulation.status))
+    return {"pods": made, "services": simulation.services(), "status": status, "uids": uids}
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -109,32 +114,32 @@ def test_E_the_operator_killed_at_any_call_comes_to_the_same_end(when: str) -> N
     assert undisturbed.status["restarts"] == 1
     assert calls > 20
     for number in range(calls):
-        stage, _ = story(number, when)
-        assert outcome(stage) == wanted, f"killed {when} call {number}"
+        simulation, _ = story(number, when)
+        assert outcome(simulation) == wanted, f"killed {when} call {number}"
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_E_a_deadline_outlives_the_operator(when: str) -> None:
     for number in range(8):
-        stage = Stage(make_job(replicas={"Master": 1}, policy={"activeDeadlineSeconds": 600}))
-        Death(stage, number, when)
-        settle(stage)
-        play(stage, "run")
-        stage.now += timedelta(seconds=599)
-        settle(stage)
-        assert stage.state == "Running"
-        assert stage.look == stage.now + timedelta(seconds=1)
-        stage.now += timedelta(seconds=1)
-        settle(stage)
-        assert stage.state == "Failed", f"killed {when} call {number}"
+        simulation = JobSimulation(make_job(replicas={"Master": 1}, policy={"activeDeadlineSeconds": 600}))
+        Death(simulation, number, when)
+        settle(simulation)
+        play(simulation, "run")
+        simulation.now += timedelta(seconds=599)
+        settle(simulation)
+        assert simulation.state == "Running"
+        assert simulation.look == simulation.now + timedelta(seconds=1)
+        simulation.now += timedelta(seconds=1)
+        settle(simulation)
+        assert simulation.state == "Failed", f"killed {when} call {number}"
 
 
 class WithJobs(StoreCaches):
     """Shows also what carries a job's output."""
 
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage.cluster, WITH_OUTPUTS)
-        self.store = stage.store
+    def __init__(self, simulation: JobSimulation) -> None:
+        super().__init__(simulation.cluster, WITH_OUTPUTS)
+        self.store = simulation.store
 
     def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
         objects, pods = super().children(resource)
@@ -150,31 +155,33 @@ class WithJobs(StoreCaches):
         return [*objects, *carrying[0], *carrying[1]], [*pods, *carrying[2]]
 
 
-def carried(number: int, when: str) -> tuple[Stage, Death]:
+def carried(number: int, when: str) -> tuple[JobSimulation, Death]:
     """A job succeeds, and its output is carried away."""
     annotations = {"steelyard/output-model": "digits"}
     policy = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 60}
-    stage = Stage(make_job(replicas={"Master": 1}, annotations=annotations, policy=policy), WITH_OUTPUTS)
-    stage.controller = Controller(stage.cluster, WithJobs(stage))
-    settle(stage)
-    play(stage, "run")
-    death = Death(stage, number, when)
-    play(stage, "succeed")
-    stage.now += timedelta(seconds=90)
-    settle(stage)
-    (carrier,) = stage.store.objects(JOBS)
+    simulation = JobSimulation(
+        make_job(replicas={"Master": 1}, annotations=annotations, policy=policy), WITH_OUTPUTS
+    )
+    simulation.controller = Controller(simulation.cluster, WithJobs(simulation))
+    settle(simulation)
+    play(simulation, "run")
+    death = Death(simulation, number, when)
+    play(simulation, "succeed")
+    simulation.now += timedelta(seconds=90)
+    settle(simulation)
+    (carrier,) = simulation.store.objects(JOBS)
     words = json.dumps({"code": "Complete", "message": json.dumps({"bytes": 1, "output": "sha256:o"})})
     ended = {"terminated": {"exitCode": 0, "message": words}}
     labels = carrier["spec"]["template"]["metadata"]["labels"]
     metadata = {"name": "carrier", "namespace": "default", "labels": labels}
     metadata["ownerReferences"] = [{"uid": carrier["metadata"]["uid"], "controller": True}]
     status = {"phase": "Succeeded", "containerStatuses": [{"name": "step", "state": ended}]}
-    stage.store.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
+    simulation.store.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
     complete = {"conditions": [{"type": "Complete", "status": "True"}]}
-    stage.store.set_status(JOBS, carrier["metadata"]["name"], "default", complete)
+    simulation.store.set_status(JOBS, carrier["metadata"]["name"], "default", complete)
     with suppress(NotFound):  # it has gone: its time was over
-        settle(stage)
-    return stage, death
+        settle(simulation)
+    return simulation, death
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -183,8 +190,8 @@ def test_E_an_output_becomes_one_model_wherever_the_operator_dies(when: str) -> 
     (wanted,) = undisturbed.store.objects(MODELS)
     assert death.calls > 8
     for number in range(death.calls):
-        stage, _ = carried(number, when)
-        (made,) = stage.store.objects(MODELS)
+        simulation, _ = carried(number, when)
+        (made,) = simulation.store.objects(MODELS)
         assert made["spec"] == wanted["spec"], f"killed {when} call {number}"
-        assert len(stage.store.objects(JOBS)) == 1
-        assert stage.store.objects(PYTORCH_JOBS) == [], "its time is over, and its output is kept"
+        assert len(simulation.store.objects(JOBS)) == 1
+        assert simulation.store.objects(PYTORCH_JOBS) == [], "its time is over, and its output is kept"

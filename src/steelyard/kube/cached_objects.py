@@ -76,8 +76,8 @@ class CachedObjects:
         self.drop(key)
         if obj is None:
             return
-        for index, found in zip(self._indexes.values(), values, strict=True):
-            for value in found:
+        for index, keys in zip(self._indexes.values(), values, strict=True):
+            for value in keys:
                 index.setdefault(value, {})[key] = None
         metadata = obj["metadata"]
         held = _Held(metadata.get("uid", ""), metadata["resourceVersion"], self._pack(obj), values)
@@ -94,8 +94,8 @@ class CachedObjects:
         return bytes(memoryview(orjson.dumps(obj))) if self._packed else obj
 
     def _drop(self, key: ObjectKey, old: _Held) -> None:
-        for index, found in zip(self._indexes.values(), old.values, strict=True):
-            for value in set(found):
+        for index, keys in zip(self._indexes.values(), old.values, strict=True):
+            for value in set(keys):
                 index[value].pop(key, None)
                 if not index[value]:
                     del index[value]

@@ -179,7 +179,7 @@ class RestCluster:
     ) -> AsyncIterator[LogLine]:
         given: dict[str, Any] = {"container": container, "sinceTime": since, "tailLines": tail}
         query = {name: str(value) for name, value in given.items() if value not in ("", None)}
-        query |= {name: "true" for name, asked in (("follow", follow), ("previous", previous)) if asked}
+        query |= {name: "true" for name, given in (("follow", follow), ("previous", previous)) if given}
         query["timestamps"] = "true"
         timeout = _WATCH_TIMEOUT if follow else _TIMEOUT
         path = PODS.path(namespace, quote(pod), "log")

@@ -17,7 +17,7 @@ from steelyard.kube.resource import BUILT_IN, DYFF
 from steelyard.kube.simulation.contract import WIDGETS
 from steelyard.types import Json
 
-_RESOURCES = {(each.group, each.plural): each for each in (*BUILT_IN, *DYFF, WIDGETS)}
+_RESOURCES = {(resource.group, resource.plural): resource for resource in (*BUILT_IN, *DYFF, WIDGETS)}
 
 
 @dataclass
@@ -81,15 +81,15 @@ class Server:
                 return {"kind": "Status", "status": "Success"}
 
     async def _list(self, request: web.Request, resource: Resource, namespace: str | None) -> Json:
-        found = await self.cluster.list(resource, namespace, **_selectors(request))
+        objects = await self.cluster.list(resource, namespace, **_selectors(request))
         start = int(request.query.get("continue", "0"))
         end = start + min(self.page, int(request.query["limit"]))
-        for item in found.items:
+        for item in objects.items:
             del item["kind"], item["apiVersion"]
-        metadata = {"resourceVersion": found.resource_version}
-        if end < len(found.items):
+        metadata = {"resourceVersion": objects.resource_version}
+        if end < len(objects.items):
             metadata["continue"] = str(end)
-        return {"kind": f"{resource.kind}List", "metadata": metadata, "items": found.items[start:end]}
+        return {"kind": f"{resource.kind}List", "metadata": metadata, "items": objects.items[start:end]}
 
     async def _watch(
         self, request: web.Request, resource: Resource, namespace: str | None

@@ -58,11 +58,11 @@ class _Allowance:
     def takes(self, key: _Key, now: datetime) -> bool:
         spent, since = self._spent.pop((key.uid, key.reason), (0.0, now))
         spent = max(0.0, spent - (now - since).total_seconds() / _REFILL)
-        told = spent + 1 <= _BURST
-        self._spent[key.uid, key.reason] = (spent + told, now)
+        allowed = spent + 1 <= _BURST
+        self._spent[key.uid, key.reason] = (spent + allowed, now)
         if len(self._spent) > _REMEMBERED:
             self._spent.popitem(last=False)
-        return told
+        return allowed
 
 
 class EventRecorder:

@@ -83,10 +83,10 @@ def load(path: Path | None = None, *, context: str | None = None) -> Access:
 def _config(path: Path | None) -> "KubeConfig":
     from lightkube.config.kubeconfig import KubeConfig
 
-    named = [Path(each) for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+    named = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     if path is None and not named and "KUBERNETES_SERVICE_HOST" in os.environ and _SERVICE_ACCOUNT.exists():
         return KubeConfig.from_service_account(_SERVICE_ACCOUNT)
-    first = next((each for each in named if each.exists()), named[0] if named else _DEFAULT)
+    first = next((path for path in named if path.exists()), named[0] if named else _DEFAULT)
     return KubeConfig.from_file(path or first)
 
 
@@ -133,8 +133,8 @@ def _login(config: "SingleConfig") -> ExecLogin:
 
 
 def _named(written: Json, kind: str, name: str | None) -> Json:
-    found: Json = next(entry[kind] for entry in written[f"{kind}s"] if entry["name"] == name)
-    return found
+    entry: Json = next(entry[kind] for entry in written[f"{kind}s"] if entry["name"] == name)
+    return entry
 
 
 def _information(config: "SingleConfig", written: Json) -> Json:
@@ -146,14 +146,14 @@ def _information(config: "SingleConfig", written: Json) -> Json:
         "certificate-authority-data",
         "proxy-url",
     )
-    told: Json = {name: written[name] for name in names if name in written}
+    values: Json = {name: written[name] for name in names if name in written}
     if authority := written.get("certificate-authority"):
         content = Path(config.abs_file(authority)).read_bytes()
-        told["certificate-authority-data"] = base64.b64encode(content).decode()
+        values["certificate-authority-data"] = base64.b64encode(content).decode()
     for extension in written.get("extensions") or ():
         if extension.get("name") == _EXTENSION:
-            told["config"] = extension.get("extension")
-    return told
+            values["config"] = extension.get("extension")
+    return values
 
 
 def _token(token: str | None, file: "str | os.PathLike[str] | None") -> Token | None:

@@ -58,8 +58,8 @@ class MemoryCluster:
         matches = matcher(label_selector, field_selector)
 
         def effect() -> ObjectList:
-            found = [obj for obj in self.store.objects(resource, namespace) if matches(obj)]
-            return ObjectList(found, str(self.store.version))
+            objects = [obj for obj in self.store.objects(resource, namespace) if matches(obj)]
+            return ObjectList(objects, str(self.store.version))
 
         return self._call("list", resource, "", effect)
 
@@ -164,7 +164,7 @@ class MemoryCluster:
         uid = (await self.get(PODS, pod, namespace))["metadata"]["uid"]
         if uid not in self.written:
             raise ApiError(f"container {container!r} in pod {pod!r} is waiting to start", status=400)
-        lines = [each for each in self.written[uid] if each.time >= since]
+        lines = [line for line in self.written[uid] if line.time >= since]
         for line in lines[max(len(lines) - tail, 0) :] if tail is not None else lines:
             yield line
 
@@ -197,8 +197,8 @@ class MemoryCluster:
         return answer
 
     def _wake(self) -> None:
-        for each in self._watches:
-            each.set()
+        for watch in self._watches:
+            watch.set()
 
     async def _changes(self, version: int, timeout_seconds: int | None) -> AsyncGenerator[Change, None]:
         """What happens after `version`, until the watches end or time is up."""

@@ -97,7 +97,8 @@ COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups
 FOREIGN = (ROLES, ROLE_BINDINGS, HORIZONTAL_POD_AUTOSCALERS, VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS)
 
 _BY_KIND = {
-    (each.api_version, each.kind): each for each in (*BUILT_IN, *DYFF, *TRAINING, FRAMEWORKS, *FOREIGN)
+    (resource.api_version, resource.kind): resource
+    for resource in (*BUILT_IN, *DYFF, *TRAINING, FRAMEWORKS, *FOREIGN)
 }
 
 

@@ -109,7 +109,7 @@ def _metadata(old: Json, new: Json) -> Json:
 
 
 def _without(obj: Json, key: str) -> Json:
-    return {each: value for each, value in obj.items() if each != key}
+    return {name: value for name, value in obj.items() if name != key}
 
 
 def _desired(obj: Json) -> Json:

@@ -32,7 +32,7 @@ def matcher(label_selector: str, field_selector: str) -> Matcher:
 
     def matches(obj: Json) -> bool:
         own = obj["metadata"].get("labels") or {}
-        return all(each(own) for each in labels) and all(each(obj) for each in fields)
+        return all(matches(own) for matches in labels) and all(matches(obj) for matches in fields)
 
     return matches
 
@@ -48,18 +48,18 @@ def _split(selector: str) -> list[str]:
 
 
 def _requirement(text: str) -> Requirement:
-    if found := _SET.match(text):
-        key, values = found["key"], {value.strip() for value in found["values"].split(",")}
-        if found["op"] == "in":
+    if match := _SET.match(text):
+        key, values = match["key"], {value.strip() for value in match["values"].split(",")}
+        if match["op"] == "in":
             return lambda labels: labels.get(key) in values
         return lambda labels: key not in labels or labels[key] not in values
-    if found := _EQUAL.match(text):
-        key, value = found["key"], found["value"]
-        if found["op"] == "!=":
+    if match := _EQUAL.match(text):
+        key, value = match["key"], match["value"]
+        if match["op"] == "!=":
             return lambda labels: labels.get(key) != value
         return lambda labels: labels.get(key) == value
-    if found := _EXISTS.match(text):
-        key, wanted = found["key"], found["not"] is None
+    if match := _EXISTS.match(text):
+        key, wanted = match["key"], match["not"] is None
         return lambda labels: (key in labels) is wanted
     raise bad_request(f"unable to parse requirement: {text!r}")
 
@@ -70,10 +70,10 @@ def parse_fields(selector: str) -> list[Matcher]:
 
 
 def _field(text: str) -> Matcher:
-    found = _EQUAL.match(text)
-    if not found:
+    match = _EQUAL.match(text)
+    if not match:
         raise bad_request(f"invalid field selector: {text!r}")
-    path, value, equal = found["key"].split("."), found["value"], found["op"] != "!="
+    path, value, equal = match["key"].split("."), match["value"], match["op"] != "!="
     return lambda obj: (field_text(obj, path) == value) is equal
 
 

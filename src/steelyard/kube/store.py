@@ -195,8 +195,8 @@ class Store:
         for key, stored in list(self._objects.items()):
             obj: Json = orjson.loads(stored.raw)
             owners = obj["metadata"].get("ownerReferences") or []
-            if any(each["uid"] == uid for each in owners):
-                obj["metadata"]["ownerReferences"] = [each for each in owners if each["uid"] != uid]
+            if any(owner["uid"] == uid for owner in owners):
+                obj["metadata"]["ownerReferences"] = [owner for owner in owners if owner["uid"] != uid]
                 self._write("MODIFIED", key, obj)
 
     # ---- history and state
@@ -254,13 +254,13 @@ class Store:
 
     def _without_owners(self) -> list[Key]:
         metadata = {key: orjson.loads(stored.raw)["metadata"] for key, stored in self._objects.items()}
-        living = {each["uid"] for each in metadata.values()}
+        living = {entry["uid"] for entry in metadata.values()}
         return [
             key
-            for key, each in metadata.items()
-            if each.get("ownerReferences")
-            and not any(owner["uid"] in living for owner in each["ownerReferences"])
-            and "deletionTimestamp" not in each
+            for key, entry in metadata.items()
+            if entry.get("ownerReferences")
+            and not any(owner["uid"] in living for owner in entry["ownerReferences"])
+            and "deletionTimestamp" not in entry
         ]
 
 

@@ -26,9 +26,9 @@ async def test_a_list_reads_all_pages(server: Server, rest: RestCluster) -> None
     server.page = 3
     for index in range(7):
         await rest.create(CONFIG_MAPS, config_map("default", f"a{index}"))
-    found = await rest.list(CONFIG_MAPS, "default")
-    assert [each["metadata"]["name"] for each in found.items] == [f"a{index}" for index in range(7)]
-    assert all((each["kind"], each["apiVersion"]) == ("ConfigMap", "v1") for each in found.items)
+    objects = await rest.list(CONFIG_MAPS, "default")
+    assert [obj["metadata"]["name"] for obj in objects.items] == [f"a{index}" for index in range(7)]
+    assert all((obj["kind"], obj["apiVersion"]) == ("ConfigMap", "v1") for obj in objects.items)
     assert len(server.requests) == 7 + 3
 
 
@@ -189,16 +189,16 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, user: Json, context: str | 
 
 
 async def test_logs_are_lines_with_their_times(serve: Serve) -> None:
-    asked: list[str] = []
+    queries: list[str] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        asked.append(request.path_qs)
+        queries.append(request.path_qs)
         return web.Response(
             text="2026-01-01T00:00:00.5Z first  line\n2026-01-01T00:00:01Z \n2026-01-01T00:00:02Z cut"
         )
 
     cluster = RestCluster(await serve(answer))
-    lines = [(each.time[17:], each.text) async for each in cluster.logs("p", "ns", container="c", tail=3)]
+    lines = [(line.time[17:], line.text) async for line in cluster.logs("p", "ns", container="c", tail=3)]
     assert lines == [("00.5Z", "first  line"), ("01Z", ""), ("02Z", "cut")]
-    assert asked == ["/api/v1/namespaces/ns/pods/p/log?container=c&tailLines=3&timestamps=true"]
+    assert queries == ["/api/v1/namespaces/ns/pods/p/log?container=c&tailLines=3&timestamps=true"]
     await cluster.close()

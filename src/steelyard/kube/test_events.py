@@ -69,9 +69,9 @@ async def test_the_same_again_counts(cluster: MemoryCluster, recorder: EventReco
     recorder.record(obj, "Warning", "Failed", "why")
     recorder.record(obj, "Warning", "Failed", "another reason")
     await recorder.flush()
-    counts = {each["message"]: each["count"] for each in cluster.store.objects(EVENTS)}
+    counts = {event["message"]: event["count"] for event in cluster.store.objects(EVENTS)}
     assert counts == {"why": 4, "another reason": 1}
-    first = next(each for each in cluster.store.objects(EVENTS) if each["count"] == 4)
+    first = next(event for event in cluster.store.objects(EVENTS) if event["count"] == 4)
     assert (first["firstTimestamp"], first["lastTimestamp"]) == (
         "2026-01-01T00:00:00Z",
         "2026-01-01T00:01:00Z",
@@ -104,7 +104,7 @@ async def test_an_event_that_expired_is_told_anew(cluster: MemoryCluster, record
     cluster.store.remove(EVENTS, event["metadata"]["name"], "default")
     recorder.record(obj, "Normal", "Ready", "yes")
     await recorder.flush()
-    assert [each["count"] for each in cluster.store.objects(EVENTS)] == [1]
+    assert [event["count"] for event in cluster.store.objects(EVENTS)] == [1]
 
 
 async def test_an_api_that_is_away_costs_events_and_nothing_else(

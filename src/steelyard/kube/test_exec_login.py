@@ -176,26 +176,26 @@ async def test_it_is_told_of_the_cluster_where_it_wants(program: Program, tmp_pa
 async def test_it_runs_again_before_its_credential_ends(program: Program) -> None:
     time = [BEGIN]
     program.says(token="one", expirationTimestamp="2026-01-01T00:10:00Z")
-    asked = login(program, now=lambda: time[0])
-    assert (await asked.current()).token == "one"
+    credentials = login(program, now=lambda: time[0])
+    assert (await credentials.current()).token == "one"
     time[0] += timedelta(minutes=9)
-    await asked.current()
+    await credentials.current()
     assert len(program.runs) == 1
     time[0] += timedelta(seconds=55)
     program.says(token="two")
-    assert (await asked.current()).token == "two"
+    assert (await credentials.current()).token == "two"
     time[0] += timedelta(days=1)
-    await asked.current()
+    await credentials.current()
     assert len(program.runs) == 2, "without an expirationTimestamp it is good until it is refused"
 
 
 async def test_a_refusal_of_an_old_credential_does_not_end_the_new_one(program: Program) -> None:
-    asked = login(program)
-    old = await asked.current()
-    asked.refused(old)
-    new = await asked.current()
-    asked.refused(old)
-    assert await asked.current() is new
+    credentials = login(program)
+    old = await credentials.current()
+    credentials.refused(old)
+    new = await credentials.current()
+    credentials.refused(old)
+    assert await credentials.current() is new
 
 
 async def test_a_certificate_is_used_with_its_key(program: Program) -> None:

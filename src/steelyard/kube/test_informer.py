@@ -89,7 +89,7 @@ CHANGES = st.lists(
 
 
 def names(objects: list[Json]) -> dict[str, str]:
-    return {each["metadata"]["name"]: each["data"]["n"] for each in objects}
+    return {obj["metadata"]["name"]: obj["data"]["n"] for obj in objects}
 
 
 def apply(cluster: "SavedCluster", change: str, name: str, number: int) -> None:
@@ -135,17 +135,17 @@ async def converges(
     plan: list[str], changes: list[tuple[str, str, int]], selector: str, packed: bool
 ) -> None:
     cluster = LossyCluster(list(plan))
-    told: dict[str, str] = {}
+    seen: dict[str, str] = {}
     gaps: list[tuple[str | None, str | None]] = []
 
     def on_change(old: Json | None, new: Json | None) -> None:
         """Follow what is told; every change must begin where the last one ended."""
         name = (old or new or {})["metadata"]["name"]
-        if told.get(name) != _number(old):
-            gaps.append((told.get(name), _number(old)))
-        told.pop(name, None)
+        if seen.get(name) != _number(old):
+            gaps.append((seen.get(name), _number(old)))
+        seen.pop(name, None)
         if new:
-            told[name] = new["data"]["n"]
+            seen[name] = new["data"]["n"]
 
     informer = Informer(
         cluster,
@@ -163,14 +163,14 @@ async def converges(
         if change[0] == "write" and (not selector or change[2] % 2):
             written = cluster.store.get(key_of(CONFIG_MAPS, "default", change[1]))
             if informer.apply_write(written) and informer.get("default", change[1]) == written:
-                told[change[1]] = written["data"]["n"]  # nobody is told, for who wrote it knows
+                seen[change[1]] = written["data"]["n"]  # nobody is told, for who wrote it knows
         await turns(10 * change[2])  # 0: the informer sees several changes at once
     cluster.plan.clear()
     await turns()
     cluster.store.put(config_map("default", "last", {"n": "1"}, parity="1"))  # shows any gap
     await turns(60)
     wanted = names((await MemoryCluster.list(cluster, CONFIG_MAPS, label_selector=selector)).items)
-    assert names(informer.items()) == wanted == told
+    assert names(informer.items()) == wanted == seen
     assert gaps == []
     for number in ("0", "1", "2", "3", "parity-0", "parity-1"):
         indexed = names(informer.by_index("number", number))
@@ -184,14 +184,14 @@ class Following:
     """An informer at work, and what it told."""
 
     def __init__(self, cluster: SavedCluster, **options: Any) -> None:
-        self.told: Seen = []
+        self.seen: Seen = []
         self.changed = asyncio.Event()
         self.informer = Informer(
-            cluster, CONFIG_MAPS, on_change=self._told, **{"pace": EAGER, "chance": Random(0), **options}
+            cluster, CONFIG_MAPS, on_change=self._record, **{"pace": EAGER, "chance": Random(0), **options}
         )
 
-    def _told(self, old: Json | None, new: Json | None) -> None:
-        self.told.append((_number(old), _number(new)))
+    def _record(self, old: Json | None, new: Json | None) -> None:
+        self.seen.append((_number(old), _number(new)))
         self.changed.set()
 
     async def __aenter__(self) -> "Following":
@@ -217,7 +217,7 @@ async def test_it_tells_each_change_once() -> None:
         apply(cluster, "put", "a", 1)
         apply(cluster, "remove", "a", 0)
         await turns()
-        assert following.told == [(None, "0"), ("0", "1"), ("1", None)]
+        assert following.seen == [(None, "0"), ("0", "1"), ("1", None)]
         assert following.informer.get("default", "a") is None
 
 
@@ -227,7 +227,7 @@ async def test_what_is_told_late_is_not_believed() -> None:
         apply(cluster, "put", "a", 0)
         apply(cluster, "put", "a", 1)
         await turns()
-        assert following.told == [(None, "0"), ("0", "1")]
+        assert following.seen == [(None, "0"), ("0", "1")]
 
 
 async def test_a_watch_that_has_run_its_time_goes_on_without_a_list() -> None:
@@ -237,7 +237,7 @@ async def test_a_watch_that_has_run_its_time_goes_on_without_a_list() -> None:
         for number in range(3):
             apply(cluster, "put", "a", number)
             await turns()
-        assert following.told == [(None, "0"), ("0", "1"), ("1", "2")]
+        assert following.seen == [(None, "0"), ("0", "1"), ("1", "2")]
     assert calls.count("list") == 1
     assert calls.count("watch") > 4
 
@@ -254,7 +254,7 @@ async def test_a_watch_that_breaks_off_is_followed_by_a_list() -> None:
             apply(cluster, "put", "b", number)
         await turns()
         assert names(following.informer.items()) == {"b": "6"}
-        assert following.told[-1] == ("0", None)
+        assert following.seen[-1] == ("0", None)
 
 
 async def test_a_watch_that_goes_back_is_followed_by_a_list() -> None:
@@ -325,7 +325,7 @@ async def test_what_was_written_while_a_list_was_made_is_known_from_the_watch_al
     for name in "ab":
         apply(cluster, "put", name, 0)
     async with Following(cluster) as following:
-        following.told.clear()
+        following.seen.clear()
         gate.clear()
         listed.clear()
         cluster.end_watches()
@@ -337,7 +337,7 @@ async def test_what_was_written_while_a_list_was_made_is_known_from_the_watch_al
         gate.set()
         await turns()
         assert names(following.informer.items()) == {"a": "1", "b": "0", "c": "2"}
-        assert following.told == [("0", "1"), (None, "2")]
+        assert following.seen == [("0", "1"), (None, "2")]
 
 
 async def test_lost_history_leads_to_a_list_that_tells_what_was_missed() -> None:
@@ -345,13 +345,13 @@ async def test_lost_history_leads_to_a_list_that_tells_what_was_missed() -> None
     for name, number in (("a", 1), ("b", 2), ("c", 3)):
         apply(cluster, "put", name, number)
     async with Following(cluster) as following:
-        following.told.clear()
+        following.seen.clear()
         cluster.end_watches()
         apply(cluster, "remove", "a", 0)
         apply(cluster, "put", "b", 7)
         cluster.store.compact()
         await turns()
-        assert sorted(following.told) == [("1", None), ("2", "7")]
+        assert sorted(following.seen) == [("1", None), ("2", "7")]
 
 
 async def test_bookmarks_keep_a_quiet_watch_resumable() -> None:
@@ -395,7 +395,7 @@ async def test_a_silent_watch_is_taken_for_dead() -> None:
     async with Following(cluster, pace=Pace(backoff=0, quiet=0.02)) as following:
         apply(cluster, "put", "a", 1)
         await asyncio.wait_for(following.changed.wait(), 5)
-        assert following.told == [(None, "1")]
+        assert following.seen == [(None, "1")]
 
 
 async def test_all_is_listed_anew_from_time_to_time() -> None:
@@ -428,11 +428,11 @@ async def test_what_was_written_is_known_before_the_watch_shows_it_and_not_told(
         assert following.informer.apply_write(made)
         assert names(following.informer.items()) == {"a": "0"}
         await turns()
-        assert following.told == []
+        assert following.seen == []
         apply(cluster, "put", "a", 1)
         apply(cluster, "remove", "a", 0)
         await turns()
-        assert following.told == [("0", "1"), ("1", None)]
+        assert following.seen == [("0", "1"), ("1", None)]
 
 
 async def test_what_was_written_and_has_gone_meanwhile_does_not_come_back() -> None:
@@ -465,7 +465,7 @@ async def test_what_happened_before_a_write_does_not_undo_it() -> None:
         assert following.informer.apply_write(cluster.store.put(config_map("default", "a", {"n": "2"})))
         await turns()
         assert names(following.informer.items()) == {"a": "2"}
-        assert following.told == []
+        assert following.seen == []
 
 
 async def test_a_kind_that_need_not_be_there_holds_nobody_up(caplog: pytest.LogCaptureFixture) -> None:
@@ -481,11 +481,11 @@ async def test_a_kind_that_need_not_be_there_holds_nobody_up(caplog: pytest.LogC
         missing = False
         apply(cluster, "put", "a", 0)
         await turns()
-        assert following.told == [(None, "0")]
+        assert following.seen == [(None, "0")]
         missing = True
         cluster.end_watches()
         await turns()
-        assert following.told == [(None, "0"), ("0", None)]
+        assert following.seen == [(None, "0"), ("0", None)]
     assert caplog.text.count("doing without configmaps") == 2
 
 
@@ -511,12 +511,12 @@ async def test_an_object_that_cannot_be_read_is_left_out_and_stops_no_other(
 
 
 async def test_a_reader_that_fails_on_one_change_learns_of_the_next(caplog: pytest.LogCaptureFixture) -> None:
-    cluster, told = SavedCluster(), list[str]()
+    cluster, seen = SavedCluster(), list[str]()
 
     def on_change(old: Json | None, new: Json | None) -> None:
         if _number(new) == "7":
             raise KeyError("seven")
-        told.append(_number(new) or "")
+        seen.append(_number(new) or "")
 
     informer = Informer(cluster, CONFIG_MAPS, on_change=on_change, pace=EAGER, chance=Random(0))
     running = asyncio.create_task(informer.run())
@@ -525,7 +525,7 @@ async def test_a_reader_that_fails_on_one_change_learns_of_the_next(caplog: pyte
     for name, number in (("a", 1), ("a", 7), ("b", 2)):
         apply(cluster, "put", name, number)
         await turns()
-    assert told == ["1", "2"]
+    assert seen == ["1", "2"]
     assert names(informer.items()) == {"a": "7", "b": "2"}
     assert "a change of ConfigMap default/a was lost" in caplog.text
     running.cancel()

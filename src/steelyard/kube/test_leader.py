@@ -136,8 +136,8 @@ async def test_a_leader_that_dies_is_replaced_after_the_lease() -> None:
     await clock.advance(6)
     assert two.works()
     assert not one.acts
-    for each in (one, two):
-        await each.stop()
+    for candidate in (one, two):
+        await candidate.stop()
 
 
 async def test_a_leader_that_is_known_to_have_died_is_replaced_at_once() -> None:
@@ -239,12 +239,12 @@ async def _elections(faults: list[tuple[str, int]], chance: Random) -> None:
                 )
         for _ in range(seconds):
             await clock.advance(1)
-            assert sum(each.acts for each in candidates.values()) <= 1
+            assert sum(candidate.acts for candidate in candidates.values()) <= 1
     failing = 0.0
     await clock.advance(45)
-    assert sum(each.acts for each in candidates.values()) == 1
-    for each in candidates.values():
-        await each.stop()
+    assert sum(candidate.acts for candidate in candidates.values()) == 1
+    for candidate in candidates.values():
+        await candidate.stop()
 
 
 async def test_work_ends_at_a_stop_and_what_it_raises_before_is_told() -> None:

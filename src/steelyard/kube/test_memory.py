@@ -61,7 +61,7 @@ async def test_a_snapshot_comes_back_whole() -> None:
     other = await cluster.create(CONFIG_MAPS, config_map("default", "other"))
     after = cluster.snapshot()
     cluster.restore(before)
-    assert [each["data"] for each in cluster.store.objects()] == [{"n": "0"}]
+    assert [obj["data"] for obj in cluster.store.objects()] == [{"n": "0"}]
     assert cluster.snapshot() == before
     assert (await cluster.create(CONFIG_MAPS, config_map("default", "other")))["metadata"] | {
         "resourceVersion": other["metadata"]["resourceVersion"]
@@ -154,7 +154,7 @@ async def test_collection_follows_owners_by_uid() -> None:
     await cluster.delete(EVALUATIONS, "e", "default")
     await cluster.create(EVALUATIONS, evaluation())  # the same name is another owner
     assert cluster.collect() == 2
-    assert [each["metadata"]["name"] for each in cluster.store.objects(JOBS)] == ["free"]
+    assert [job["metadata"]["name"] for job in cluster.store.objects(JOBS)] == ["free"]
 
 
 async def test_orphans_stay() -> None:

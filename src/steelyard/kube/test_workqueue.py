@@ -255,7 +255,7 @@ async def test_workers_share_the_keys_on_a_real_loop() -> None:
     for key in range(10):
         queue.add(key)
     await asyncio.wait_for(finished.wait(), 5)
-    for each in workers:
-        each.cancel()
+    for task in workers:
+        task.cancel()
     assert sorted(seen) == list(range(10))
     queue.close()

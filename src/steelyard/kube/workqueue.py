@@ -207,6 +207,6 @@ class WorkQueue(Generic[K]):
         oldest = now - self._backoff.burst * gap
         slot = max(self._slots.get(tenant, oldest), oldest) + gap
         if tenant not in self._slots and len(self._slots) >= _IDLE_TENANTS:
-            self._slots = {each: until for each, until in self._slots.items() if until > oldest}
+            self._slots = {slot: until for slot, until in self._slots.items() if until > oldest}
         self._slots[tenant] = slot
         return max(0.0, slot - now)

@@ -12,76 +12,76 @@ from steelyard.operator.controller import Controller
 from steelyard.operator.edge import Key
 from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.resources import NAMESPACE, make_evaluation
-from steelyard.operator.simulation.simulator import BEGIN, GROUPS, Bench
+from steelyard.operator.simulation.simulator import BEGIN, GROUPS, Simulator
 from steelyard.types import Json
 
-Effect = Callable[[Bench, Json], None]
+Effect = Callable[[Simulator, Json], None]
 
 
-def make_bench() -> Bench:
+def make_bench() -> Simulator:
     """An evaluation that refers to a session, so that it begins with its client; two counted attempts."""
-    bench = Bench(Key(EVALUATIONS, NAMESPACE, "e"))
+    simulator = Simulator(Key(EVALUATIONS, NAMESPACE, "e"))
     evaluation = make_evaluation("e", inferenceSessionReference="b1")
-    bench.store.create(EVALUATIONS, {**evaluation, "metadata": {"name": "e", "namespace": NAMESPACE}})
-    return bench
+    simulator.store.create(EVALUATIONS, {**evaluation, "metadata": {"name": "e", "namespace": NAMESPACE}})
+    return simulator
 
 
-def settle(bench: Bench) -> None:
+def settle(simulator: Simulator) -> None:
     """Look until nothing changes, twice each time."""
     before = None
-    while before != bench.state_key():
-        before = bench.state_key()
-        bench.catch_up(*GROUPS)
-        bench.step()
-        bench.step()
+    while before != simulator.state_key():
+        before = simulator.state_key()
+        simulator.catch_up(*GROUPS)
+        simulator.step()
+        simulator.step()
 
 
-def befall(bench: Bench, *effects: Effect) -> None:
-    settle(bench)
+def befall(simulator: Simulator, *effects: Effect) -> None:
+    settle(simulator)
     for effect in effects:
-        (job,) = env.jobs(bench)
-        effect(bench, job)
-        settle(bench)
+        (job,) = env.jobs(simulator)
+        effect(simulator, job)
+        settle(simulator)
 
 
-def names(bench: Bench) -> list[str]:
-    return [job["metadata"]["name"] for job in bench.store.objects(JOBS)]
+def names(simulator: Simulator) -> list[str]:
+    return [job["metadata"]["name"] for job in simulator.store.objects(JOBS)]
 
 
-def end(bench: Bench) -> tuple[str, str]:
-    resource = bench.resource() or {}
-    found = true_condition(resource, "Finished") or {"reason": resource["status"]["reason"], "message": ""}
-    return found["reason"], found["message"]
+def end(simulator: Simulator) -> tuple[str, str]:
+    resource = simulator.resource() or {}
+    finished = true_condition(resource, "Finished") or {"reason": resource["status"]["reason"], "message": ""}
+    return finished["reason"], finished["message"]
 
 
-def retryable(bench: Bench, job: Json) -> None:
-    env.job_fails(bench, job, 1, '{"code": "Unreachable", "message": "no replica answered"}')
+def retryable(simulator: Simulator, job: Json) -> None:
+    env.job_fails(simulator, job, 1, '{"code": "Unreachable", "message": "no replica answered"}')
 
 
-def permanent(bench: Bench, job: Json) -> None:
-    env.job_fails(bench, job, 65, '{"code": "BadRequest", "message": "refused", "row": "17"}')
+def permanent(simulator: Simulator, job: Json) -> None:
+    env.job_fails(simulator, job, 65, '{"code": "BadRequest", "message": "refused", "row": "17"}')
 
 
-def out_of_memory(bench: Bench, job: Json) -> None:
-    env.job_fails(bench, job, 137, "", "OOMKilled")
+def out_of_memory(simulator: Simulator, job: Json) -> None:
+    env.job_fails(simulator, job, 137, "", "OOMKilled")
 
 
-def session_ended(bench: Bench, job: Json) -> None:
-    env.job_fails(bench, job, 65, '{"code": "SessionEnded", "message": "no replica is left"}')
+def session_ended(simulator: Simulator, job: Json) -> None:
+    env.job_fails(simulator, job, 65, '{"code": "SessionEnded", "message": "no replica is left"}')
 
 
 def test_a_failure_worth_a_retry_gets_the_next_attempt() -> None:
-    bench = make_bench()
-    befall(bench, retryable)
-    assert names(bench) == ["e-client-a1", "e-client-a2"]
-    assert end(bench)[0] == "Restarted"
+    simulator = make_bench()
+    befall(simulator, retryable)
+    assert names(simulator) == ["e-client-a1", "e-client-a2"]
+    assert end(simulator)[0] == "Restarted"
 
 
 def test_the_last_counted_attempt_fails_the_evaluation() -> None:
-    bench = make_bench()
-    befall(bench, retryable, retryable)
-    assert names(bench) == ["e-client-a1", "e-client-a2"]
-    assert end(bench) == ("ClientFailed", "Unreachable: no replica answered")
+    simulator = make_bench()
+    befall(simulator, retryable, retryable)
+    assert names(simulator) == ["e-client-a1", "e-client-a2"]
+    assert end(simulator) == ("ClientFailed", "Unreachable: no replica answered")
 
 
 @pytest.mark.parametrize(
@@ -93,58 +93,61 @@ def test_the_last_counted_attempt_fails_the_evaluation() -> None:
     ],
 )
 def test_a_failure_for_good_ends_at_once(effect: Effect, reason: str, word: str) -> None:
-    bench = make_bench()
-    befall(bench, effect)
-    assert names(bench) == ["e-client-a1"]
-    assert end(bench)[0] == reason
-    assert word in end(bench)[1]
+    simulator = make_bench()
+    befall(simulator, effect)
+    assert names(simulator) == ["e-client-a1"]
+    assert end(simulator)[0] == reason
+    assert word in end(simulator)[1]
 
 
 def test_disruptions_do_not_use_up_attempts_but_the_deadline_ends_them() -> None:
-    bench = make_bench()
-    befall(bench, *[env.job_evicted] * 5, env.remove)
-    assert len(names(bench)) == 6  # the one that was deleted is gone
-    assert end(bench)[0] == "Restarted"
-    bench.now = BEGIN + timedelta(seconds=7200)
-    befall(bench, env.job_evicted)
-    assert end(bench)[0] == "Timeout"
+    simulator = make_bench()
+    befall(simulator, *[env.job_evicted] * 5, env.remove)
+    assert len(names(simulator)) == 6  # the one that was deleted is gone
+    assert end(simulator)[0] == "Restarted"
+    simulator.now = BEGIN + timedelta(seconds=7200)
+    befall(simulator, env.job_evicted)
+    assert end(simulator)[0] == "Timeout"
 
 
 def test_a_night_asleep_uses_up_no_deadline() -> None:
-    bench = make_bench()
+    simulator = make_bench()
     woke = BEGIN + timedelta(seconds=30000)
     sleeps = Sleeps((Sleep(woke, 29000.0),))
-    bench.controller = Controller(bench.cluster, bench.caches, sleeps=lambda: sleeps)
-    befall(bench, env.job_evicted)
-    bench.now = woke
-    befall(bench, env.job_evicted)
-    assert end(bench)[0] == "Restarted"
-    bench.now = BEGIN + timedelta(seconds=29000 + 7200)
-    befall(bench, env.job_evicted)
-    assert end(bench)[0] == "Timeout"
+    simulator.controller = Controller(simulator.cluster, simulator.caches, sleeps=lambda: sleeps)
+    befall(simulator, env.job_evicted)
+    simulator.now = woke
+    befall(simulator, env.job_evicted)
+    assert end(simulator)[0] == "Restarted"
+    simulator.now = BEGIN + timedelta(seconds=29000 + 7200)
+    befall(simulator, env.job_evicted)
+    assert end(simulator)[0] == "Timeout"
 
 
 def test_a_job_on_a_lost_node_is_gone_before_the_next_one_comes() -> None:
-    bench = make_bench()
-    befall(bench, lambda bench, job: env.job_node_lost(bench, job, 120))
-    assert names(bench) == ["e-client-a2"]
-    assert bench.resource() is not None
-    resource = bench.resource() or {}
+    simulator = make_bench()
+    befall(simulator, lambda simulator, job: env.job_node_lost(simulator, job, 120))
+    assert names(simulator) == ["e-client-a2"]
+    assert simulator.resource() is not None
+    resource = simulator.resource() or {}
     assert resource["status"]["attempts"]["client"]["counted"] == 0
 
 
 def test_an_image_that_stays_away_fails_and_leaves_no_job() -> None:
-    bench = make_bench()
-    befall(bench, env.job_image_missing)
-    bench.now += timedelta(minutes=10)
-    settle(bench)
-    assert end(bench)[0] == "BadImage"
-    assert names(bench) == []
+    simulator = make_bench()
+    befall(simulator, env.job_image_missing)
+    simulator.now += timedelta(minutes=10)
+    settle(simulator)
+    assert end(simulator)[0] == "BadImage"
+    assert names(simulator) == []
 
 
 def test_verification_has_attempts_and_a_clock_of_its_own() -> None:
-    bench = make_bench()
-    befall(bench, env.job_succeeds)
-    assert names(bench) == ["e-client-a1", "e-verify-a1"]
-    befall(bench, lambda bench, job: env.job_fails(bench, job, 65, '{"code": "MissingRows", "message": "7"}'))
-    assert end(bench) == ("OutputInvalid", "MissingRows: 7")
+    simulator = make_bench()
+    befall(simulator, env.job_succeeds)
+    assert names(simulator) == ["e-client-a1", "e-verify-a1"]
+    befall(
+        simulator,
+        lambda simulator, job: env.job_fails(simulator, job, 65, '{"code": "MissingRows", "message": "7"}'),
+    )
+    assert end(simulator) == ("OutputInvalid", "MissingRows: 7")

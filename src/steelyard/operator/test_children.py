@@ -116,14 +116,19 @@ BAD_ROW = '{"code": "BadRequest", "message": "the row is refused", "row": "17"}'
     ],
 )
 def test_a_failure_is_of_a_class(job: Json, pod: Json, code: str, permanent: bool, counted: bool) -> None:
-    found = outcome(job, make_pod(**pod))
-    assert (found.state, found.code, found.permanent, found.counted) == ("failed", code, permanent, counted)
+    result = outcome(job, make_pod(**pod))
+    assert (result.state, result.code, result.permanent, result.counted) == (
+        "failed",
+        code,
+        permanent,
+        counted,
+    )
 
 
 def test_a_pod_deleted_by_hand_is_a_disruption() -> None:
     stopped = make_pod(deleted=True, **ended(1, '{"code": "Terminated", "message": "by SIGTERM"}'))
-    found = outcome(make_job(FAILED), stopped)
-    assert (found.code, found.counted) == ("Disrupted", False)
+    result = outcome(make_job(FAILED), stopped)
+    assert (result.code, result.counted) == ("Disrupted", False)
 
 
 def test_a_failed_job_without_a_pod_is_a_disruption_once_the_pod_had_time_to_show() -> None:
@@ -158,16 +163,16 @@ def test_an_image_may_be_missing_for_ten_minutes(reason: str) -> None:
 
 
 def test_a_node_may_be_silent_for_two_minutes() -> None:
-    found = outcome(make_job(), make_pod(**unready(timedelta(seconds=90))))
-    assert (found.state, found.requeue_at) == ("running", NOW + timedelta(seconds=30))
+    result = outcome(make_job(), make_pod(**unready(timedelta(seconds=90))))
+    assert (result.state, result.requeue_at) == ("running", NOW + timedelta(seconds=30))
 
 
 def test_a_job_that_is_gone_or_ended_well_or_waits_for_a_node() -> None:
     assert outcome(None).state == "missing"
     assert outcome(make_job(("Complete", ""))).state == "succeeded"
     no_room = {"type": "PodScheduled", "status": "False", "message": "0 of 1 nodes have room"}
-    found = outcome(make_job(), make_pod(conditions=[no_room]))
-    assert (found.state, found.code) == ("waiting", "Unschedulable")
+    result = outcome(make_job(), make_pod(conditions=[no_room]))
+    assert (result.state, result.code) == ("waiting", "Unschedulable")
 
 
 def test_last_words_name_the_row_and_survive_what_is_not_json() -> None:

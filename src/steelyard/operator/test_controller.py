@@ -26,7 +26,7 @@ from steelyard.types import Json
 BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)
 
 
-class Stage:
+class ResourceSimulation:
     """One resource in a cluster, a controller whose caches always show what is, and the events that it records."""
 
     def __init__(self, resource: Json) -> None:
@@ -54,9 +54,9 @@ class Stage:
     @property
     def resource(self) -> Json:
         """Returns the resource as the API has it now."""
-        found = self.cluster.store.find(self.kind, self.name, NAMESPACE)
-        assert found
-        return found
+        resource = self.cluster.store.find(self.kind, self.name, NAMESPACE)
+        assert resource
+        return resource
 
     def condition(self, kind: str) -> Json:
         return next(
@@ -96,36 +96,36 @@ def by_kind(value: object) -> str | None:
 
 @pytest.mark.parametrize("resource", DYFF, ids=by_kind)
 async def test_an_unexpected_error_is_a_condition_of_the_resource(resource: Json) -> None:
-    stage = Stage(unreadable(resource))
+    simulation = ResourceSimulation(unreadable(resource))
     with pytest.raises(Defect):
-        await stage.sync()
-    progressing = stage.condition("Progressing")
+        await simulation.sync()
+    progressing = simulation.condition("Progressing")
     assert (progressing["status"], progressing["reason"]) == ("True", "Error")
     assert progressing["message"].startswith(("KeyError: ", "ValueError: "))
-    assert stage.resource["status"]["reason"] == "Error"
-    assert true_condition(stage.resource, "Finished") is None
-    assert [(event.type, event.reason) for event in stage.events] == [("Warning", "Error")]
+    assert simulation.resource["status"]["reason"] == "Error"
+    assert true_condition(simulation.resource, "Finished") is None
+    assert [(event.type, event.reason) for event in simulation.events] == [("Warning", "Error")]
 
 
 @pytest.mark.parametrize("kind", ["PyTorchJob", "TFJob"])
 async def test_an_unexpected_error_is_a_condition_of_the_training_job(kind: str) -> None:
-    stage = Stage(unreadable(make_job(kind, {"Worker": 1})))
+    simulation = ResourceSimulation(unreadable(make_job(kind, {"Worker": 1})))
     with pytest.raises(Defect):
-        await stage.sync()
-    (error,) = stage.resource["status"]["conditions"]
+        await simulation.sync()
+    (error,) = simulation.resource["status"]["conditions"]
     assert (error["type"], error["status"], error["reason"]) == ("Created", "False", "Error")
     assert error["message"].startswith("KeyError: ")
 
 
 async def test_the_error_goes_with_the_first_reconciliation_that_succeeds() -> None:
     for resource in (make_report(), make_job()):
-        stage = Stage(unreadable(resource))
+        simulation = ResourceSimulation(unreadable(resource))
         with pytest.raises(Defect):
-            await stage.sync()
-        readable = {key: value for key, value in stage.resource["status"].items() if key == "conditions"}
-        stage.set_status(readable)
-        await stage.sync()
-        reasons = {condition["reason"] for condition in stage.resource["status"]["conditions"]}
+            await simulation.sync()
+        readable = {key: value for key, value in simulation.resource["status"].items() if key == "conditions"}
+        simulation.set_status(readable)
+        await simulation.sync()
+        reasons = {condition["reason"] for condition in simulation.resource["status"]["conditions"]}
         assert reasons
         assert "Error" not in reasons
 
@@ -133,25 +133,25 @@ async def test_the_error_goes_with_the_first_reconciliation_that_succeeds() -> N
 async def test_an_error_that_comes_again_is_written_once() -> None:
     """Else its own write would wake the resource before its pause is over."""
     for resource in (make_report(), make_job()):
-        stage = Stage(unreadable(resource))
+        simulation = ResourceSimulation(unreadable(resource))
         versions = []
         for _ in range(3):
             with pytest.raises(Defect):
-                await stage.sync()
-            versions.append(stage.resource["metadata"]["resourceVersion"])
+                await simulation.sync()
+            versions.append(simulation.resource["metadata"]["resourceVersion"])
         assert len(set(versions)) == 1
 
 
 async def test_what_has_ended_stays_as_it_ended_whatever_error_comes() -> None:
-    stage = Stage(make_model(source="Mock", ttlSecondsAfterFinished=60))
-    await stage.sync()
-    ended = stage.resource["status"]
+    simulation = ResourceSimulation(make_model(source="Mock", ttlSecondsAfterFinished=60))
+    await simulation.sync()
+    ended = simulation.resource["status"]
     unreadable = [{**condition, "lastTransitionTime": "yesterday"} for condition in ended["conditions"]]
-    stage.set_status({**ended, "conditions": unreadable})
+    simulation.set_status({**ended, "conditions": unreadable})
     with pytest.raises(Defect):
-        await stage.sync()
-    assert stage.resource["status"] == {**ended, "conditions": unreadable}
-    assert [event.reason for event in stage.events] == ["Ready", "Error"]
+        await simulation.sync()
+    assert simulation.resource["status"] == {**ended, "conditions": unreadable}
+    assert [event.reason for event in simulation.events] == ["Ready", "Error"]
 
 
 # ---- times without bounds
@@ -165,21 +165,21 @@ async def test_no_time_of_a_stored_resource_overflows(seconds: int) -> None:
         ttlSecondsAfterFinished=seconds,
     )
     evaluation["status"] = {"observedGeneration": 1}  # it was accepted before there were bounds
-    stage = Stage(evaluation)
-    synced = await stage.sync()
-    (job,) = stage.cluster.store.objects(JOBS)
+    simulation = ResourceSimulation(evaluation)
+    synced = await simulation.sync()
+    (job,) = simulation.cluster.store.objects(JOBS)
     assert job["spec"]["activeDeadlineSeconds"] == 2**31 - 1
     assert synced.requeue_at
-    assert synced.requeue_at > stage.now
+    assert synced.requeue_at > simulation.now
 
 
 async def test_a_session_that_expires_at_the_end_of_the_calendar_runs() -> None:
     session = make_session(expires="9999-12-31T23:59:59-23:59")
     session["status"] = {"observedGeneration": 1}
-    stage = Stage(session)
-    assert (await stage.sync()).requeue_at
-    assert stage.resource["status"]["reason"] == "Starting"
-    assert stage.cluster.store.objects(DEPLOYMENTS)
+    simulation = ResourceSimulation(session)
+    assert (await simulation.sync()).requeue_at
+    assert simulation.resource["status"]["reason"] == "Starting"
+    assert simulation.cluster.store.objects(DEPLOYMENTS)
 
 
 # ---- children that the API does not take
@@ -200,64 +200,67 @@ async def test_a_session_that_expires_at_the_end_of_the_calendar_runs() -> None:
 async def test_a_child_that_is_invalid_ends_the_resource_with_the_apis_words(
     resource: Json, status: str, reason: str, error: type[ApiError]
 ) -> None:
-    stage = Stage(resource)
-    stage.refuse(error("spec.memory: 1e999 is no quantity"), JOBS, DEPLOYMENTS)
-    await stage.sync()
-    assert (stage.resource["status"]["status"], stage.resource["status"]["reason"]) == (status, reason)
-    assert "spec.memory: 1e999 is no quantity" in stage.condition("Failed")["message"]
-    assert stage.condition("Finished")["status"] == "True"
+    simulation = ResourceSimulation(resource)
+    simulation.refuse(error("spec.memory: 1e999 is no quantity"), JOBS, DEPLOYMENTS)
+    await simulation.sync()
+    assert (simulation.resource["status"]["status"], simulation.resource["status"]["reason"]) == (
+        status,
+        reason,
+    )
+    assert "spec.memory: 1e999 is no quantity" in simulation.condition("Failed")["message"]
+    assert simulation.condition("Finished")["status"] == "True"
 
 
 async def test_a_child_beyond_a_quota_is_tried_again_and_the_resource_says_why() -> None:
-    stage = Stage(make_report())
-    stage.refuse(Forbidden("exceeded quota: compute, used: cpu=4, limited: cpu=4"), JOBS)
+    simulation = ResourceSimulation(make_report())
+    simulation.refuse(Forbidden("exceeded quota: compute, used: cpu=4, limited: cpu=4"), JOBS)
     versions = []
     for _ in range(3):
         with pytest.raises(Forbidden):
-            await stage.sync()
-        versions.append(stage.resource["metadata"]["resourceVersion"])
+            await simulation.sync()
+        versions.append(simulation.resource["metadata"]["resourceVersion"])
     assert len(set(versions)) == 1
-    progressing = stage.condition("Progressing")
+    progressing = simulation.condition("Progressing")
     assert (progressing["status"], progressing["reason"]) == ("True", "FailedCreate")
     assert "exceeded quota: compute" in progressing["message"]
-    assert ("Warning", "FailedCreate") in [(event.type, event.reason) for event in stage.events]
+    assert ("Warning", "FailedCreate") in [(event.type, event.reason) for event in simulation.events]
 
-    stage.cluster.before_call = None
-    await stage.sync()
-    (job,) = stage.cluster.store.objects(JOBS)
+    simulation.cluster.before_call = None
+    await simulation.sync()
+    (job,) = simulation.cluster.store.objects(JOBS)
     assert job["metadata"]["name"].endswith("-run-a1")
-    assert stage.condition("Progressing")["reason"] == "Running"
+    assert simulation.condition("Progressing")["reason"] == "Running"
 
 
 async def test_an_api_that_is_away_is_nothing_to_say_of_a_resource() -> None:
-    stage = Stage(make_report())
-    stage.refuse(Unreachable("connection refused"), JOBS)
+    simulation = ResourceSimulation(make_report())
+    simulation.refuse(Unreachable("connection refused"), JOBS)
     with pytest.raises(Unreachable):
-        await stage.sync()
-    assert "status" not in stage.resource
+        await simulation.sync()
+    assert "status" not in simulation.resource
 
 
 async def test_a_session_whose_runner_the_api_never_takes_ends_at_its_start_deadline() -> None:
-    stage = Stage(make_session())
-    stage.refuse(Forbidden("admission webhook denied the request"), DEPLOYMENTS)
+    simulation = ResourceSimulation(make_session())
+    simulation.refuse(Forbidden("admission webhook denied the request"), DEPLOYMENTS)
     with pytest.raises(Forbidden):
-        await stage.sync()
-    stage.now += timedelta(minutes=31)
-    await stage.sync()
-    assert stage.resource["status"]["reason"] == "StartDeadline"
-    assert "admission webhook denied the request" in stage.condition("Failed")["message"]
+        await simulation.sync()
+    simulation.now += timedelta(minutes=31)
+    await simulation.sync()
+    assert simulation.resource["status"]["reason"] == "StartDeadline"
+    assert "admission webhook denied the request" in simulation.condition("Failed")["message"]
 
 
 async def test_a_deployment_whose_pods_are_refused_says_so_in_the_session() -> None:
-    stage = Stage(make_session())
-    await stage.sync()
-    (deployment,) = stage.cluster.store.objects(DEPLOYMENTS)
+    simulation = ResourceSimulation(make_session())
+    await simulation.sync()
+    (deployment,) = simulation.cluster.store.objects(DEPLOYMENTS)
     failure = {"type": "ReplicaFailure", "status": "True", "message": "pods are forbidden: exceeded quota"}
-    stage.cluster.store.set_status(
+    simulation.cluster.store.set_status(
         DEPLOYMENTS, deployment["metadata"]["name"], NAMESPACE, {"conditions": [failure]}
     )
-    await stage.sync()
-    assert stage.condition("Progressing")["message"] == "pods are forbidden: exceeded quota"
+    await simulation.sync()
+    assert simulation.condition("Progressing")["message"] == "pods are forbidden: exceeded quota"
 
 
 # ---- deletes
@@ -265,18 +268,18 @@ async def test_a_deployment_whose_pods_are_refused_says_so_in_the_session() -> N
 
 async def test_a_child_that_was_made_again_under_its_name_is_not_deleted() -> None:
     """The cache shows the session's Deployment; another one has its name by now."""
-    stage = Stage(make_session(expires="2026-01-01T02:00:00Z"))
-    await stage.sync()
-    stage.now += timedelta(hours=2)
-    await stage.sync()
-    assert stage.resource["status"]["reason"] == "SessionExpired"
-    stage._caches.seen = dict(stage.cluster.store.snapshot().objects)
-    (deployment,) = stage.cluster.store.objects(DEPLOYMENTS)
+    simulation = ResourceSimulation(make_session(expires="2026-01-01T02:00:00Z"))
+    await simulation.sync()
+    simulation.now += timedelta(hours=2)
+    await simulation.sync()
+    assert simulation.resource["status"]["reason"] == "SessionExpired"
+    simulation._caches.seen = dict(simulation.cluster.store.snapshot().objects)
+    (deployment,) = simulation.cluster.store.objects(DEPLOYMENTS)
     name = deployment["metadata"]["name"]
-    stage.cluster.store.remove(DEPLOYMENTS, name, NAMESPACE)
-    stage.cluster.store.put(
+    simulation.cluster.store.remove(DEPLOYMENTS, name, NAMESPACE)
+    simulation.cluster.store.put(
         {**deployment, "metadata": {"name": name, "namespace": NAMESPACE, "uid": "another"}}
     )
-    await stage._controller.sync(stage._key, stage.now)
-    (left,) = stage.cluster.store.objects(DEPLOYMENTS)
+    await simulation._controller.sync(simulation._key, simulation.now)
+    (left,) = simulation.cluster.store.objects(DEPLOYMENTS)
     assert left["metadata"]["uid"] == "another"

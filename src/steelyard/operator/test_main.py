@@ -97,8 +97,8 @@ def complete_jobs(cluster: MemoryCluster) -> None:
 
 
 def reason(cluster: MemoryCluster, resource: Any, name: str) -> str:
-    found = cluster.store.find(resource, name, NAMESPACE) or {}
-    return str((found.get("status") or {}).get("reason", ""))
+    resource_ = cluster.store.find(resource, name, NAMESPACE) or {}
+    return str((resource_.get("status") or {}).get("reason", ""))
 
 
 async def test_a_report_is_made_and_told_about() -> None:
@@ -110,7 +110,7 @@ async def test_a_report_is_made_and_told_about() -> None:
         complete_jobs(cluster)
         await until(lambda: reason(cluster, REPORTS, "r") == "Complete")
         await until(lambda: len(cluster.store.objects(EVENTS)) == 2)
-        events = {each["reason"]: each["type"] for each in cluster.store.objects(EVENTS)}
+        events = {event["reason"]: event["type"] for event in cluster.store.objects(EVENTS)}
         assert events == {"Running": "Normal", "Complete": "Normal"}
         text = generate_latest(operator.metrics.registry).decode()
     assert 'steelyard_operator_syncs_total{kind="Report",result="done"}' in text

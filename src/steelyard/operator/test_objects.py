@@ -88,7 +88,7 @@ def test_a_job_says_what_its_step_needs() -> None:
 
 def test_a_step_knows_its_pods_uid() -> None:
     (step,) = made_job()[1]["spec"]["template"]["spec"]["containers"]
-    sources = {each["name"]: each["valueFrom"] for each in step["env"] if "valueFrom" in each}
+    sources = {variable["name"]: variable["valueFrom"] for variable in step["env"] if "valueFrom" in variable}
     assert sources["POD_UID"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
 
 
@@ -123,10 +123,10 @@ def test_a_session_is_a_config_map_a_headless_service_and_a_deployment() -> None
     assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
     pod = deployment["spec"]["template"]["spec"]
     assert deployment["spec"]["replicas"] == 2
-    assert [each["name"] for each in pod["initContainers"]] == ["fetch-volume"]
-    mounted = [each["mountPath"] for each in pod["initContainers"][0]["volumeMounts"]]
+    assert [container["name"] for container in pod["initContainers"]] == ["fetch-volume"]
+    mounted = [mount["mountPath"] for mount in pod["initContainers"][0]["volumeMounts"]]
     assert "/models/x" in mounted
-    assert [each["name"] for each in pod["containers"]] == ["runner", "session"]
+    assert [container["name"] for container in pod["containers"]] == ["runner", "session"]
     assert pod["containers"][0]["image"] == f"localhost/steelyard/runner-sklearn@{DIGEST}"
     assert pod["containers"][1]["command"][-2:] == ["--session", "a1"]
 

@@ -37,7 +37,7 @@ def judged(resource: Json, settings: OperatorSettings = SETTINGS) -> tuple[str, 
     """Status, reason and message of a resource that ends at first sight."""
     want = look(resource, settings=settings)
     assert not want.create
-    finished = next(each for each in want.status["conditions"] if each["type"] == "Finished")
+    finished = next(condition for condition in want.status["conditions"] if condition["type"] == "Finished")
     assert finished["status"] == "True"
     return want.status["status"], want.status["reason"], finished["message"]
 
@@ -87,9 +87,9 @@ IMAGE_REF = make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "b1"}
     ],
 )
 def test_judged_at_first_sight(resource: Json, status: str, reason: str, word: str) -> None:
-    found = judged(resource)
-    assert found[:2] == (status, reason)
-    assert word in found[2]
+    desired = judged(resource)
+    assert desired[:2] == (status, reason)
+    assert word in desired[2]
 
 
 def test_a_missing_field_is_named() -> None:
@@ -109,8 +109,12 @@ def test_a_prefix_needs_the_setting_storage() -> None:
 )
 def test_every_type_of_condition_is_always_present(resource: Json) -> None:
     status = look(resource).status
-    assert [each["type"] for each in status["conditions"]] == list(RESOURCES[resource["kind"]].conditions)
-    assert all(each["observedGeneration"] == 1 and each["reason"] for each in status["conditions"])
+    assert [condition["type"] for condition in status["conditions"]] == list(
+        RESOURCES[resource["kind"]].conditions
+    )
+    assert all(
+        condition["observedGeneration"] == 1 and condition["reason"] for condition in status["conditions"]
+    )
     assert status["observedGeneration"] == 1
 
 
@@ -120,7 +124,7 @@ def test_a_transition_has_the_time_at_which_it_happened() -> None:
     later = look(session, NOW + timedelta(minutes=1)).status
     assert later == session["status"]
     ready = make_status(session, Phase("ready", "Ready"), History({}), NOW + timedelta(minutes=2))
-    times = {each["type"]: each["lastTransitionTime"] for each in ready["conditions"]}
+    times = {condition["type"]: condition["lastTransitionTime"] for condition in ready["conditions"]}
     assert times["Ready"] == times["Progressing"] == "2026-01-01T01:02:00Z"
     assert times["Failed"] == "2026-01-01T01:00:00Z"
 

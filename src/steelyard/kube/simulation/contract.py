@@ -94,7 +94,7 @@ async def generated_names_differ(cluster: Cluster, namespace: str) -> None:
     bare: Json = {"metadata": {"generateName": "generated-", "namespace": namespace}}
     one = await cluster.create(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", **bare})
     two = await cluster.create(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", **bare})
-    names = {each["metadata"]["name"] for each in (one, two)}
+    names = {obj["metadata"]["name"] for obj in (one, two)}
     assert len(names) == 2
     assert all(name.startswith("generated-") for name in names)
 
@@ -107,9 +107,9 @@ async def lists_select_by_label_and_name(cluster: Cluster, namespace: str) -> No
 
     async def names(labels: str, fields: str = "") -> str:
         selector = ",".join(("case=select", labels)) if labels else "case=select"
-        found = await cluster.list(CONFIG_MAPS, namespace, label_selector=selector, field_selector=fields)
-        assert all(each["kind"] == "ConfigMap" and each["apiVersion"] == "v1" for each in found.items)
-        return " ".join(each["metadata"]["name"][-1] for each in found.items)
+        objects = await cluster.list(CONFIG_MAPS, namespace, label_selector=selector, field_selector=fields)
+        assert all(obj["kind"] == "ConfigMap" and obj["apiVersion"] == "v1" for obj in objects.items)
+        return " ".join(obj["metadata"]["name"][-1] for obj in objects.items)
 
     assert await names("") == "1 2 3"
     assert await names("size=s") == await names("size==s") == "1"
@@ -377,4 +377,4 @@ async def namespaces_are_apart(cluster: Cluster, namespace: str) -> None:
     elsewhere = await cluster.list(CONFIG_MAPS, "kube-system", label_selector="case=apart")
     assert elsewhere.items == []
     everywhere = await cluster.list(CONFIG_MAPS, label_selector="case=apart")
-    assert [each["metadata"]["namespace"] for each in everywhere.items] == [namespace]
+    assert [obj["metadata"]["namespace"] for obj in everywhere.items] == [namespace]

@@ -1,4 +1,4 @@
-"""The terms of the exploration: a world, its moves, what the operator may do next, what goes on without faults.
+"""The terms of the exploration: a scenario, its moves, what the operator may do next, what goes on without faults.
 
 `search.py` searches; `scenarios.py`, `session_scenario.py` and, for training jobs, `training/simulation/scenario.py`
 say what else may happen, and what must hold.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
-from steelyard.operator.simulation.simulator import GROUPS, WRITES, Bench, Call, Interruption, State
+from steelyard.operator.simulation.simulator import GROUPS, WRITES, Call, Interruption, Simulator, State
 
 Actor = Literal["operator", "late operator", "surroundings"]
 """Who made a change. A late operator was suspended between its decision and its write."""
@@ -20,30 +20,30 @@ class Move(NamedTuple):
 
     name: str
     cost: int
-    run: Callable[[Bench], None]
+    run: Callable[[Simulator], None]
 
 
-class World(Protocol):
+class Scenario(Protocol):
     """The surroundings of one resource."""
 
     name: str
     transitions: frozenset[str]
 
-    def begin(self) -> Bench: ...
+    def begin(self) -> Simulator: ...
 
-    def moves(self, bench: Bench) -> list[Move]:
+    def moves(self, simulator: Simulator) -> list[Move]:
         """What may happen now besides the operator's own doing."""
         ...
 
-    def progress(self, bench: Bench) -> bool:
+    def progress(self, simulator: Simulator) -> bool:
         """What happens sooner or later if nothing goes wrong; False when there is nothing left."""
         ...
 
-    def fault(self, before: State, bench: Bench, actor: Actor) -> str:
+    def fault(self, before: State, simulator: Simulator, actor: Actor) -> str:
         """What is wrong with a change; empty when nothing is."""
         ...
 
-    def end_fault(self, bench: Bench) -> str:
+    def end_fault(self, simulator: Simulator) -> str:
         """What is wrong with an end; empty when nothing is."""
         ...
 
@@ -56,7 +56,7 @@ class Violation(AssertionError):
 class Exploration:
     """What a search found, for the test's printed line."""
 
-    world: str
+    scenario: str
     states: int = 0
     complete_to: int = -1  # all states with so many faults were seen
     taken: Counter[str] = field(default_factory=Counter)
@@ -65,7 +65,9 @@ class Exploration:
     def __str__(self) -> str:
         within = f"all within {self.complete_to} faults"
         moves = ", ".join(f"{name} {count}" for name, count in sorted(self.taken.items()))
-        return f"{self.world}: {self.states} states ({within}), {self.fair_states} more on fair runs; {moves}"
+        return (
+            f"{self.scenario}: {self.states} states ({within}), {self.fair_states} more on fair runs; {moves}"
+        )
 
 
 RESUMED = "the second operator goes on"
@@ -75,19 +77,19 @@ LOOKED = "operator looks"
 _OPERATOR = frozenset({LOOKED, "refused", "answer lost", "conflict"})
 
 
-def operator_moves(bench: Bench, with_faults: bool) -> list[Move]:
-    """What the operator and its caches may do next, and how it may be interrupted; changes the bench."""
-    behind, due, paused = bench.behind(), bench.due(), bench.paused is not None
+def operator_moves(simulator: Simulator, with_faults: bool) -> list[Move]:
+    """What the operator and its caches may do next, and how it may be interrupted; changes the simulator's state."""
+    behind, due, paused = simulator.behind(), simulator.due(), simulator.paused is not None
     moves = []
     if behind:
-        moves.append(Move(CAUGHT_UP, 0, lambda bench: bench.catch_up(*GROUPS)))
+        moves.append(Move(CAUGHT_UP, 0, lambda simulator: simulator.catch_up(*GROUPS)))
     if paused:
-        moves.append(Move(RESUMED, 0, Bench.resume))
+        moves.append(Move(RESUMED, 0, Simulator.resume))
     if due:
         moves.append(_step(LOOKED, 0, None))
     if with_faults and due:
-        bench.step()
-        moves += _interrupted_steps(bench.calls, paused)
+        simulator.step()
+        moves += _interrupted_steps(simulator.calls, paused)
     if with_faults and len(behind) > 1:
         moves += [Move(f"only {group} catch up", 1, _catches_up(group)) for group in behind]
     return moves
@@ -107,25 +109,25 @@ def _interrupted_steps(calls: Sequence[Call], paused: bool) -> Iterator[Move]:
         yield _step("crash after the last call", 1, ("crash after", len(calls) - 1))
 
 
-def fair_move(world: World, bench: Bench) -> str:
+def fair_move(scenario: Scenario, simulator: Simulator) -> str:
     """Let happen what comes next without faults, and return its name; empty when nothing is left."""
-    if bench.paused:
-        bench.resume()
+    if simulator.paused:
+        simulator.resume()
         return RESUMED
-    if bench.behind():
-        bench.catch_up(*GROUPS)
+    if simulator.behind():
+        simulator.catch_up(*GROUPS)
         return CAUGHT_UP
-    if bench.cluster.collect():
+    if simulator.cluster.collect():
         return GARBAGE
-    if bench.due():
-        before = bench.state_key()
-        bench.step()
-        if not bench.dirty or bench.state_key() != before:
-            return LOOKED  # else it could do nothing yet: the world goes on first
-    if world.progress(bench):
+    if simulator.due():
+        before = simulator.state_key()
+        simulator.step()
+        if not simulator.dirty or simulator.state_key() != before:
+            return LOOKED  # else it could do nothing yet: the surroundings go on first
+    if scenario.progress(simulator):
         return "progress"
-    if bench.look is not None:
-        bench.now = max(bench.look, bench.now)
+    if simulator.look is not None:
+        simulator.now = max(simulator.look, simulator.now)
         return "time passes"
     return ""
 
@@ -137,13 +139,13 @@ def actor_of(move: str) -> Actor:
     return "operator" if by_operator else "surroundings"
 
 
-def _catches_up(group: str) -> Callable[[Bench], None]:
-    return lambda bench: bench.catch_up(group)
+def _catches_up(group: str) -> Callable[[Simulator], None]:
+    return lambda simulator: simulator.catch_up(group)
 
 
 def _step(name: str, cost: int, interruption: Interruption) -> Move:
-    return Move(name, cost, lambda bench: bench.step(interruption))
+    return Move(name, cost, lambda simulator: simulator.step(interruption))
 
 
 def _pause(verb: str, number: int) -> Move:
-    return Move(f"a second operator pauses before {verb}", 1, lambda bench: bench.pause(number))
+    return Move(f"a second operator pauses before {verb}", 1, lambda simulator: simulator.pause(number))

@@ -8,7 +8,7 @@ from steelyard.operator.edge import Key
 from steelyard.operator.names import COMPONENT
 from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.lagging_caches import peek
-from steelyard.operator.simulation.simulator import Bench, State
+from steelyard.operator.simulation.simulator import Simulator, State
 from steelyard.types import Json
 
 
@@ -20,10 +20,10 @@ def foreign_touched(before: State, changed: set[StoreKey]) -> str:
     return ""
 
 
-def steps_taken_back(before: State, bench: Bench, key: Key) -> str:
+def steps_taken_back(before: State, simulator: Simulator, key: Key) -> str:
     """Milestones, attempts and ends stay."""
     stored = before.objects.objects.get(StoreKey(key.resource, key.namespace, key.name))
-    new, old = bench.resource(), peek(stored.raw) if stored else None
+    new, old = simulator.resource(), peek(stored.raw) if stored else None
     if not new or not old or old["metadata"]["uid"] != new["metadata"]["uid"]:
         return ""
     was, is_now = old.get("status") or {}, new.get("status") or {}
@@ -39,12 +39,12 @@ def steps_taken_back(before: State, bench: Bench, key: Key) -> str:
     return ""
 
 
-def made_too_late(before: State, bench: Bench, changed: set[StoreKey]) -> str:
+def made_too_late(before: State, simulator: Simulator, changed: set[StoreKey]) -> str:
     """Nothing is started for what has ended, and neither session nor client after the client's success."""
     owners = {
         obj["metadata"]["uid"]: obj for obj in map(peek, (s.raw for s in before.objects.objects.values()))
     }
-    after = bench.store.stored
+    after = simulator.store.stored
     for key in changed:
         if key not in after or key in before.objects.objects:
             continue
@@ -61,9 +61,9 @@ def made_too_late(before: State, bench: Bench, changed: set[StoreKey]) -> str:
     return ""
 
 
-def two_jobs(bench: Bench) -> str:
+def two_jobs(simulator: Simulator) -> str:
     seen: dict[tuple[str, str], str] = {}
-    for job in bench.objects(JOBS):
+    for job in simulator.objects(JOBS):
         owner = controller_of(job)
         if owner and live(job):
             key = (owner["uid"], job["metadata"]["labels"][COMPONENT])
@@ -77,10 +77,10 @@ def still_runs(obj: Json) -> bool:
     return obj["kind"] == "InferenceSession" or (obj["kind"] == "Job" and bool(live(obj)))
 
 
-def strays(bench: Bench) -> list[str]:
-    living = {obj["metadata"]["uid"] for obj in bench.objects()}
+def strays(simulator: Simulator) -> list[str]:
+    living = {obj["metadata"]["uid"] for obj in simulator.objects()}
     return [
         obj["metadata"]["name"]
-        for obj in bench.objects()
+        for obj in simulator.objects()
         if (owner := controller_of(obj)) and owner["uid"] not in living
     ]

@@ -51,7 +51,7 @@ class LaggingCaches:
         uid = resource["metadata"]["uid"]
         own = [
             (key.resource, _load(*stored, key.resource != INFERENCE_SESSIONS))
-            for key, stored in sorted(self.seen.items(), key=lambda each: each[0][2])
+            for key, stored in sorted(self.seen.items(), key=lambda entry: entry[0][2])
             if (peek(stored.raw)["metadata"].get("labels") or {}).get(OWNER) == uid
         ]
         kinds = (*CHILDREN, INFERENCE_SESSIONS)

@@ -1,29 +1,29 @@
 """A check of the search itself: states that it takes for the same without further faults have the same futures.
 
-It tells all states apart, and compares what follows from those that `Bench.state_key(last=True)` makes equal.
+It tells all states apart, and compares what follows from those that `Simulator.state_key(last=True)` makes equal.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 
-from steelyard.operator.simulation.exploration import World, actor_of, operator_moves
+from steelyard.operator.simulation.exploration import Scenario, actor_of, operator_moves
 from steelyard.operator.simulation.search import Reached, Search
 
 
 class MergingCheck(Search):
     """A search that merges nothing, and raises Violation where merging would have lost something."""
 
-    def __init__(self, world: World, *, limit: int, floor: int, after: Sequence[str] = ()) -> None:
-        super().__init__(world, limit=limit, floor=floor, after=after, merging=False)
+    def __init__(self, scenario: Scenario, *, limit: int, floor: int, after: Sequence[str] = ()) -> None:
+        super().__init__(scenario, limit=limit, floor=floor, after=after, merging=False)
         self._followers: dict[object, tuple[Counter[tuple[str, int]], Reached]] = {}
         self.merged = 0
 
     def expand(self, reached: Reached) -> None:
         super().expand(reached)
-        bench, state = self._bench, reached.state
-        bench.load(state)
+        simulator, state = self._bench, reached.state
+        simulator.load(state)
         # how often a name was made decides the uid of the next object of that name, and nothing else
-        alike = bench.state_key(last=True), frozenset(state.objects.made.items())
+        alike = simulator.state_key(last=True), frozenset(state.objects.made.items())
         followers = self._without_faults(reached)
         others, other = self._followers.setdefault(alike, (followers, reached))
         self.merged += other is not reached
@@ -32,11 +32,11 @@ class MergingCheck(Search):
             raise self._violation(f"taken for the same, and differing after: {names}", reached.key, [])
 
     def _without_faults(self, reached: Reached) -> Counter[tuple[str, int]]:
-        bench, followers = self._bench, Counter[tuple[str, int]]()
-        for move in [*self._world.moves(bench), *operator_moves(bench, with_faults=False)]:
+        simulator, followers = self._bench, Counter[tuple[str, int]]()
+        for move in [*self._scenario.moves(simulator), *operator_moves(simulator, with_faults=False)]:
             if move.cost == 0:
-                bench.load(reached.state)
-                move.run(bench)
-                self._world.fault(reached.state, bench, actor_of(move.name))
-                followers[move.name, bench.state_key(last=True)] += 1
+                simulator.load(reached.state)
+                move.run(simulator)
+                self._scenario.fault(reached.state, simulator, actor_of(move.name))
+                followers[move.name, simulator.state_key(last=True)] += 1
         return followers

@@ -1,6 +1,6 @@
-"""The worlds that are explored: one per workflow, with all that may happen in it and what must hold.
+"""The scenarios that are explored: one per workflow, with all that may happen in it and what must hold.
 
-`transitions` are the moves that a world names: a search that never took one of them has not looked there.
+`transitions` are the moves that a scenario names: a search that never took one of them has not looked there.
 """
 
 from collections.abc import Callable
@@ -29,16 +29,16 @@ from steelyard.operator.simulation.invariants import (
     two_jobs,
 )
 from steelyard.operator.simulation.resources import NAMESPACE
-from steelyard.operator.simulation.simulator import GROUPS, Bench, State, differing, seconds
+from steelyard.operator.simulation.simulator import GROUPS, Simulator, State, differing, seconds
 from steelyard.types import Json
 
-OPERATOR = frozenset(
+OPERATOR_MOVES = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before patch/status", "refused",
      "answer lost", "conflict", "crash after the last call", "a second operator pauses before create",
      "a second operator pauses before patch/status", RESUMED}
 )  # fmt: skip
 FENCED = "an earlier attempt is fenced"
-HANDS = frozenset({"made again", "garbage collection", "time passes"})
+USER_MOVES = frozenset({"made again", "garbage collection", "time passes"})
 JOB_MOVES = frozenset(
     {"Pod starts", "Job succeeds", "Job fails, worth a retry", "Job fails for good", "Job runs out of memory",
      "Job is evicted", "Job's Pod deleted by hand", "Job's Pod finds no node", "Job's image is missing",
@@ -59,10 +59,10 @@ SESSION_MOVES = frozenset(
 )
 
 
-class ResourceWorld:
-    """What all worlds share: hands, time, and what must hold."""
+class ResourceScenario:
+    """Moves and checks that all scenarios share: people, time, and what must hold."""
 
-    transitions = OPERATOR | HANDS
+    transitions = OPERATOR_MOVES | USER_MOVES
 
     def __init__(self, resource: Json, success: str) -> None:
         self.name = f"{resource['kind']} {resource['metadata']['name']}"
@@ -70,122 +70,124 @@ class ResourceWorld:
         self._success = success
         self.key = Key(resource_of(resource), NAMESPACE, resource["metadata"]["name"])
 
-    def begin(self) -> Bench:
-        bench = Bench(self.key)
-        self.set_up(bench)
-        self._decoys(bench)
-        bench.catch_up(*GROUPS)
-        return bench
+    def begin(self) -> Simulator:
+        simulator = Simulator(self.key)
+        self.set_up(simulator)
+        self._decoys(simulator)
+        simulator.catch_up(*GROUPS)
+        return simulator
 
-    def set_up(self, bench: Bench) -> None:
+    def set_up(self, simulator: Simulator) -> None:
         metadata = {"name": self.key.name, "namespace": NAMESPACE}
-        bench.store.create(self.key.resource, {**self._resource, "metadata": metadata})
+        simulator.store.create(self.key.resource, {**self._resource, "metadata": metadata})
 
-    def _decoys(self, bench: Bench) -> None:
+    def _decoys(self, simulator: Simulator) -> None:
         """Somebody else's objects with our labels, which prove nothing."""
-        resource = bench.resource()
+        resource = simulator.resource()
         assert resource is not None
         labels = {OWNER: resource["metadata"]["uid"], ENTITY: resource["spec"]["id"], COMPONENT: "client"}
         for kind in (JOBS, INFERENCE_SESSIONS, DEPLOYMENTS):
-            env.make_foreign(bench, kind, f"{self.key.name}-decoy", labels=labels)
-        env.make_foreign(bench, PODS, f"{self.key.name}-decoy", labels=labels)
+            env.make_foreign(simulator, kind, f"{self.key.name}-decoy", labels=labels)
+        env.make_foreign(simulator, PODS, f"{self.key.name}-decoy", labels=labels)
         for kind, status in ((JOBS, "Complete"), (INFERENCE_SESSIONS, "Failed"), (PODS, "Ready")):
             given = {"phase": "Running", "conditions": [{"type": status, "status": "True"}]}
-            bench.store.set_status(kind, f"{self.key.name}-decoy", NAMESPACE, given)
+            simulator.store.set_status(kind, f"{self.key.name}-decoy", NAMESPACE, given)
 
     # ---- what may happen
 
-    def moves(self, bench: Bench) -> list[Move]:
-        moves = self.surroundings(bench)
-        resource = bench.resource()
+    def moves(self, simulator: Simulator) -> list[Move]:
+        moves = self.surroundings(simulator)
+        resource = simulator.resource()
         if resource:
             moves.append(Move("made again", 1, self._made_again))
-        if strays(bench):
+        if strays(simulator):
             moves.append(Move("garbage collection", 0, _collect))
-        if bench.look is not None and bench.look > bench.now:
+        if simulator.look is not None and simulator.look > simulator.now:
             moves.append(Move("time passes", 1, self._time_passes))
         return moves
 
-    def _made_again(self, bench: Bench) -> None:
-        bench.store.remove(self.key.resource, self.key.name, NAMESPACE)
-        bench.facts &= {"foreign", FENCED}
-        self.set_up(bench)
+    def _made_again(self, simulator: Simulator) -> None:
+        simulator.store.remove(self.key.resource, self.key.name, NAMESPACE)
+        simulator.facts &= {"foreign", FENCED}
+        self.set_up(simulator)
 
-    def _time_passes(self, bench: Bench) -> None:
-        assert bench.look is not None
-        if bench.look - bench.now > seconds(1000):
-            bench.fact("late")
-        bench.now = bench.look
+    def _time_passes(self, simulator: Simulator) -> None:
+        assert simulator.look is not None
+        if simulator.look - simulator.now > seconds(1000):
+            simulator.fact("late")
+        simulator.now = simulator.look
 
-    def surroundings(self, bench: Bench) -> list[Move]:
+    def surroundings(self, simulator: Simulator) -> list[Move]:
         return []
 
-    def progress(self, bench: Bench) -> bool:
+    def progress(self, simulator: Simulator) -> bool:
         return False
 
     # ---- what must hold
 
-    def fault(self, before: State, bench: Bench, actor: Actor) -> str:
-        after = bench.store.stored
+    def fault(self, before: State, simulator: Simulator, actor: Actor) -> str:
+        after = simulator.store.stored
         changed = differing(before.objects.objects, after)
         if not changed:
             return ""
-        doubled = two_jobs(bench)
+        doubled = two_jobs(simulator)
         if doubled and actor == "late operator":  # its Pod ends itself: storage knows a later attempt
-            bench.fact(FENCED)
+            simulator.fact(FENCED)
         faults = (
-            foreign_touched(before, self.protected(before, bench, changed))
+            foreign_touched(before, self.protected(before, simulator, changed))
             if actor != "surroundings"
             else "",
-            steps_taken_back(before, bench, self.key),
-            made_too_late(before, bench, changed) if actor == "operator" else "",
-            doubled if FENCED not in bench.facts else "",
+            steps_taken_back(before, simulator, self.key),
+            made_too_late(before, simulator, changed) if actor == "operator" else "",
+            doubled if FENCED not in simulator.facts else "",
         )
         return next((fault for fault in faults if fault), "")
 
-    def protected(self, before: State, bench: Bench, changed: set[StoreKey]) -> set[StoreKey]:
+    def protected(self, before: State, simulator: Simulator, changed: set[StoreKey]) -> set[StoreKey]:
         """Return those of the changes that the operator must not have made if the object is somebody else's."""
         return changed
 
-    def end_fault(self, bench: Bench) -> str:
-        resource = bench.resource()
+    def end_fault(self, simulator: Simulator) -> str:
+        resource = simulator.resource()
         if resource is None:
             return "the resource is gone"
         end = true_condition(resource, "Finished")
         if not end:
             return "it has not finished"
-        if left := [each["metadata"]["name"] for each in self._own(bench, resource) if still_runs(each)]:
+        if left := [
+            child["metadata"]["name"] for child in self._own(simulator, resource) if still_runs(child)
+        ]:
             return f"{', '.join(left)} outlived it"
-        if lost := strays(bench):
+        if lost := strays(simulator):
             return f"{', '.join(lost)} belong to nobody"
-        return self._reason_fault(bench, end["reason"])
+        return self._reason_fault(simulator, end["reason"])
 
-    def _reason_fault(self, bench: Bench, reason: str) -> str:
-        allowed = {self._success, *self.failures(bench.facts)}
-        return "" if reason in allowed else f"{reason} after {sorted(bench.facts) or 'nothing'}"
+    def _reason_fault(self, simulator: Simulator, reason: str) -> str:
+        allowed = {self._success, *self.failures(simulator.facts)}
+        return "" if reason in allowed else f"{reason} after {sorted(simulator.facts) or 'nothing'}"
 
     def failures(self, facts: frozenset[str]) -> set[str]:
         """The reasons of failure that the facts explain."""
         words = {fact for fact in facts if fact[0].isupper()}
         return words | ({"NameConflict"} if "foreign" in facts else set())
 
-    def _own(self, bench: Bench, resource: Json) -> list[Json]:
+    def _own(self, simulator: Simulator, resource: Json) -> list[Json]:
         uid = resource["metadata"]["uid"]
-        return [obj for obj in bench.objects() if (controller_of(obj) or {}).get("uid") == uid]
+        return [obj for obj in simulator.objects() if (controller_of(obj) or {}).get("uid") == uid]
 
 
-class InstantWorld(ResourceWorld):
+class InstantScenario(ResourceScenario):
     """Nothing runs: the resource is judged at once."""
 
-    transitions = OPERATOR - {"crash before create", "a second operator pauses before create"} | {
+    transitions = OPERATOR_MOVES - {"crash before create", "a second operator pauses before create"} | {
         "made again"
     }
 
 
-class StepWorld(ResourceWorld):
+class StepScenario(ResourceScenario):
     """A workflow of Jobs: Model, Report, Audit, and an Evaluation that refers to a session."""
 
-    transitions = OPERATOR | HANDS | JOB_MOVES
+    transitions = OPERATOR_MOVES | USER_MOVES | JOB_MOVES
 
     def __init__(self, resource: Json, success: str, default: str, steps: tuple[str, ...] = ("run",)) -> None:
         super().__init__(resource, success)
@@ -193,45 +195,47 @@ class StepWorld(ResourceWorld):
         self._names = [(JOBS, f"{self.key.name}-{step}-a1") for step in steps]
         self._names += [(CONFIG_MAPS, f"{self.key.name}-{steps[0]}-a1")]
 
-    def surroundings(self, bench: Bench) -> list[Move]:
-        moves = [move for job in env.jobs(bench) for move in self._job_moves(bench, job)]
-        resource = bench.resource()
+    def surroundings(self, simulator: Simulator) -> list[Move]:
+        moves = [move for job in env.jobs(simulator) for move in self._job_moves(simulator, job)]
+        resource = simulator.resource()
         if resource and not true_condition(resource, "Finished"):
             moves += [
                 Move("another's object takes the name", 2, self._forgetting(take_name(kind, name)))
                 for kind, name in self._names
-                if "foreign" not in bench.facts
+                if "foreign" not in simulator.facts
             ]
         moves += [
             Move("Job deleted by hand", 1, self._forgetting(remove_child(job)))
-            for job in bench.objects(JOBS)
+            for job in simulator.objects(JOBS)
             if controller_of(job)
         ]
         return moves
 
-    def _forgetting(self, run: Callable[[Bench], None]) -> Callable[[Bench], None]:
+    def _forgetting(self, run: Callable[[Simulator], None]) -> Callable[[Simulator], None]:
         """A deletion that may take the only trace of a client's success along."""
 
-        def runs(bench: Bench) -> None:
-            run(bench)
-            if "session failed late" in bench.facts:
-                bench.fact("SessionFailed")
+        def runs(simulator: Simulator) -> None:
+            run(simulator)
+            if "session failed late" in simulator.facts:
+                simulator.fact("SessionFailed")
 
         return runs
 
-    def _job_moves(self, bench: Bench, job: Json) -> list[Move]:
-        def move(name: str, cost: int, effect: Callable[[Bench, Json], None], *facts: str) -> Move:
-            def run(bench: Bench) -> None:
-                bench.fact(*facts)
-                effect(bench, job)
+    def _job_moves(self, simulator: Simulator, job: Json) -> list[Move]:
+        def move(name: str, cost: int, effect: Callable[[Simulator, Json], None], *facts: str) -> Move:
+            def run(simulator: Simulator) -> None:
+                simulator.fact(*facts)
+                effect(simulator, job)
 
             return Move(name, cost, run)
 
         name = job["metadata"]["name"]
         step = job["metadata"]["labels"][COMPONENT]
         default = "OutputInvalid" if step == "verify" else self._default
-        pod = env.pod_of(bench, job)
-        late = [move("Job's deadline", 0, env.job_times_out, "Timeout")] if env.overdue(bench, job) else []
+        pod = env.pod_of(simulator, job)
+        late = (
+            [move("Job's deadline", 0, env.job_times_out, "Timeout")] if env.overdue(simulator, job) else []
+        )
         if not pod:
             return [
                 *late,
@@ -239,10 +243,10 @@ class StepWorld(ResourceWorld):
                 move("Job's Pod finds no node", 1, env.job_unschedulable),
                 move("Job's image is missing", 1, env.job_image_missing, "BadImage"),
             ]
-        if env.stuck(bench, job):
+        if env.stuck(simulator, job):
             return [*late, move("Job succeeds", 1, env.job_succeeds)]
         earlier = any(
-            fact.startswith(f"retry {step} ") and fact != f"retry {step} {name}" for fact in bench.facts
+            fact.startswith(f"retry {step} ") and fact != f"retry {step} {name}" for fact in simulator.facts
         )
         counted = [f"retry {step} {name}", *([default] if earlier else [])]
         return [
@@ -257,20 +261,22 @@ class StepWorld(ResourceWorld):
             move("Job's Pod deleted by hand", 1, env.job_pod_deleted),
             move("Job's node is lost", 1, env.job_node_lost),
             move(
-                "Job's node has been lost for long", 1, lambda bench, job: env.job_node_lost(bench, job, 120)
+                "Job's node has been lost for long",
+                1,
+                lambda simulator, job: env.job_node_lost(simulator, job, 120),
             ),
         ]
 
-    def progress(self, bench: Bench) -> bool:
+    def progress(self, simulator: Simulator) -> bool:
         moved = False
-        for job in env.jobs(bench):
-            if env.overdue(bench, job):
-                bench.fact("Timeout")
-                env.job_times_out(bench, job)
-            elif env.stuck(bench, job):
+        for job in env.jobs(simulator):
+            if env.overdue(simulator, job):
+                simulator.fact("Timeout")
+                env.job_times_out(simulator, job)
+            elif env.stuck(simulator, job):
                 continue
             else:
-                env.job_succeeds(bench, job)
+                env.job_succeeds(simulator, job)
             moved = True
         return moved
 
@@ -278,79 +284,79 @@ class StepWorld(ResourceWorld):
         return super().failures(facts) | ({"Timeout"} if "late" in facts else set())
 
 
-class EvaluationWorld(StepWorld):
+class EvaluationScenario(StepScenario):
     """A session, which others run, then the client, then verification."""
 
-    transitions = StepWorld.transitions | SESSION_MOVES
+    transitions = StepScenario.transitions | SESSION_MOVES
 
     def __init__(self, resource: Json) -> None:
         super().__init__(resource, "Verified", "ClientFailed", ("client", "verify"))
         self._names += [(INFERENCE_SESSIONS, f"{self.key.name}-session")]
 
-    def surroundings(self, bench: Bench) -> list[Move]:
-        return super().surroundings(bench) + [
-            move for session in _sessions(bench) for move in self._session_moves(bench, session)
+    def surroundings(self, simulator: Simulator) -> list[Move]:
+        return super().surroundings(simulator) + [
+            move for session in _sessions(simulator) for move in self._session_moves(simulator, session)
         ]
 
-    def _failure_of(self, bench: Bench, session: Json) -> tuple[str, ...]:
+    def _failure_of(self, simulator: Simulator, session: Json) -> tuple[str, ...]:
         """What the failure of a session means: a success that nobody has seen counts as long as its Job is there."""
-        resource = bench.resource()
-        own = self._own(bench, resource) if resource else []
-        if not resource or session["metadata"]["name"] not in {each["metadata"]["name"] for each in own}:
+        resource = simulator.resource()
+        own = self._own(simulator, resource) if resource else []
+        if not resource or session["metadata"]["name"] not in {child["metadata"]["name"] for child in own}:
             return ()
         if "ClientSucceeded" in ((resource.get("status") or {}).get("milestones") or ()):
             return ()
-        clients = [each for each in own if "-client-" in each["metadata"]["name"]]
-        return ("session failed late" if any(_complete(each) for each in clients) else "SessionFailed",)
+        clients = [child for child in own if "-client-" in child["metadata"]["name"]]
+        return ("session failed late" if any(_complete(client) for client in clients) else "SessionFailed",)
 
-    def _session_moves(self, bench: Bench, session: Json) -> list[Move]:
-        def ready(bench: Bench) -> None:
-            env.session_status(bench, session, "Ready", "Ready")
+    def _session_moves(self, simulator: Simulator, session: Json) -> list[Move]:
+        def ready(simulator: Simulator) -> None:
+            env.session_status(simulator, session, "Ready", "Ready")
 
-        def fails(bench: Bench) -> None:
-            bench.fact(*self._failure_of(bench, session))
-            env.session_status(bench, session, "Failed", "RunnerFailed")
+        def fails(simulator: Simulator) -> None:
+            simulator.fact(*self._failure_of(simulator, session))
+            env.session_status(simulator, session, "Failed", "RunnerFailed")
 
-        moves = [Move("session deleted by hand", 1, lambda bench: env.remove(bench, session))]
+        moves = [Move("session deleted by hand", 1, lambda simulator: env.remove(simulator, session))]
         if not true_condition(session, "Finished"):
             moves.append(Move("session fails", 1, fails))
             if not true_condition(session, "Ready"):
                 moves.append(Move("session becomes ready", 0, ready))
         return moves
 
-    def progress(self, bench: Bench) -> bool:
-        for session in _sessions(bench):
+    def progress(self, simulator: Simulator) -> bool:
+        for session in _sessions(simulator):
             if not true_condition(session, "Finished") and not true_condition(session, "Ready"):
-                env.session_status(bench, session, "Ready", "Ready")
+                env.session_status(simulator, session, "Ready", "Ready")
                 return True
-        return super().progress(bench)
+        return super().progress(simulator)
 
 
-def _failing(code: int, message: str, reason: str = "Error") -> Callable[[Bench, Json], None]:
-    return lambda bench, job: env.job_fails(bench, job, code, message, reason)
+def _failing(code: int, message: str, reason: str = "Error") -> Callable[[Simulator, Json], None]:
+    return lambda simulator, job: env.job_fails(simulator, job, code, message, reason)
 
 
-def take_name(kind: Any, name: str) -> Callable[[Bench], None]:
-    def run(bench: Bench) -> None:
-        bench.fact("foreign")
-        env.make_foreign(bench, kind, name)
-        bench.cluster.collect()
+def take_name(kind: Any, name: str) -> Callable[[Simulator], None]:
+    def run(simulator: Simulator) -> None:
+        simulator.fact("foreign")
+        env.make_foreign(simulator, kind, name)
+        simulator.cluster.collect()
 
     return run
 
 
-def remove_child(child: Json) -> Callable[[Bench], None]:
-    return lambda bench: env.remove(bench, child)
+def remove_child(child: Json) -> Callable[[Simulator], None]:
+    return lambda simulator: env.remove(simulator, child)
 
 
-def _collect(bench: Bench) -> None:
-    bench.cluster.collect()
+def _collect(simulator: Simulator) -> None:
+    simulator.cluster.collect()
 
 
-def _sessions(bench: Bench) -> list[Json]:
-    return [session for session in bench.objects(INFERENCE_SESSIONS) if controller_of(session)]
+def _sessions(simulator: Simulator) -> list[Json]:
+    return [session for session in simulator.objects(INFERENCE_SESSIONS) if controller_of(session)]
 
 
 def _complete(job: Json) -> bool:
     conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Complete" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Complete" and condition["status"] == "True" for condition in conditions)

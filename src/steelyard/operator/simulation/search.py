@@ -1,4 +1,4 @@
-"""The search of all that may befall an operator and its resource in a world of the exploration, up to some faults.
+"""The search of all that may befall an operator and its resource in a scenario of the exploration, up to some faults.
 
 From each state that is reached, a run without further faults (caches catch up, the operator looks whenever its
 queue says so, Jobs and sessions get on, time passes when nothing else can happen) must end where it should.
@@ -19,8 +19,8 @@ from steelyard.operator.simulation.exploration import (
     RESUMED,
     Exploration,
     Move,
+    Scenario,
     Violation,
-    World,
     actor_of,
     fair_move,
     operator_moves,
@@ -53,11 +53,11 @@ class Reached(NamedTuple):
 
 
 class Search:
-    """One search of one world: all histories of at most `floor` faults, then some with a few more."""
+    """One search of one scenario: all histories of at most `floor` faults, then some with a few more."""
 
     def __init__(
         self,
-        world: World,
+        scenario: Scenario,
         *,
         limit: int,
         floor: int,
@@ -71,16 +71,16 @@ class Search:
         It looks at `limit` states at most, of which `beyond` have more faults than the floor.
         Without `merging`, also the states of the last round are told apart by all that they differ in.
         """
-        self._world, self._limit, self._floor, self._beyond = world, limit, floor, beyond
+        self._scenario, self._limit, self._floor, self._beyond = scenario, limit, floor, beyond
         self._chance, self._merging = Random(seed), merging
-        self._bench = world.begin()
+        self._bench = scenario.begin()
         self._bench.number_by_content()
         self._rounds: list[deque[Reached]] = [deque() for _ in range(self._floor + 1)]
         self._reached: dict[int, int] = {}  # by key, with how few faults
         self._steps: dict[int, _Step] = {}  # how a state was first reached
         self._kept: list[Reached] = []
         self._fair: dict[int, int] = {}  # the state that follows in a run without faults
-        self.exploration = Exploration(world.name)
+        self.exploration = Exploration(scenario.name)
         self._bench.load(self._after(after))
         self._first = self._meet(0, None)
         self._start = self._bench.save()
@@ -114,7 +114,7 @@ class Search:
     # ---- all states
 
     def _meet(self, spent: int, step: _Step | None) -> int:
-        """Return the key of the state that the bench is in, and put it into its round if it is new.
+        """Return the key of the state that the simulator is in, and put it into its round if it is new.
 
         In the last round, states count as equal that differ in nothing that matters without further faults. A state
         of an earlier round stands for those of the last that equal it.
@@ -149,7 +149,7 @@ class Search:
     def _moves(self, state: State, with_faults: bool) -> list[Move]:
         """What may happen next. What costs nothing comes first, so that a move has the same number either way."""
         self._bench.load(state)
-        moves = list(self._world.moves(self._bench))
+        moves = list(self._scenario.moves(self._bench))
         return moves + operator_moves(self._bench, with_faults)
 
     def _take(self, move: Move, reached: Reached) -> None:
@@ -160,7 +160,7 @@ class Search:
 
     def _check(self, before: State, key: int, moves: list[str]) -> None:
         """The last of these moves since `key` has left nothing that must not be."""
-        if fault := self._world.fault(before, self._bench, actor_of(moves[-1])):
+        if fault := self._scenario.fault(before, self._bench, actor_of(moves[-1])):
             raise self._violation(fault, key, moves)
 
     # ---- some states
@@ -226,15 +226,15 @@ class Search:
         return self._run_fairly(key, [])
 
     def _run_fairly(self, key: int, moves: list[str]) -> int:
-        """Go on from the state that the bench is in until a known one follows; return what follows first."""
+        """Go on from the state that the simulator is in until a known one follows; return what follows first."""
         followers: list[int] = []
         while len(followers) < MAX_FAIR:
             before = self._bench.save()
-            moves.append(fair_move(self._world, self._bench))
+            moves.append(fair_move(self._scenario, self._bench))
             if moves[-1]:
                 self._check(before, key, moves)
                 followers.append(self._bench.state_key(last=True))
-            elif fault := self._world.end_fault(self._bench):
+            elif fault := self._scenario.end_fault(self._bench):
                 raise self._violation(f"a run without faults ends badly: {fault}", key, moves)
             else:
                 followers.append(GOOD_END)
@@ -265,7 +265,7 @@ class Search:
         seen: set[int] = set()
         while (now := self._bench.state_key()) not in seen:
             seen.add(now)
-            moves.append(fair_move(self._world, self._bench))
+            moves.append(fair_move(self._scenario, self._bench))
         return self._violation("a run without faults never ends", key, moves)
 
     def _state_of(self, key: int) -> State:
@@ -275,7 +275,7 @@ class Search:
             move = self._moves(state, with_faults=True)[step.number]
             self._bench.load(state)
             move.run(self._bench)
-            self._world.fault(state, self._bench, actor_of(move.name))  # it may note something
+            self._scenario.fault(state, self._bench, actor_of(move.name))  # it may note something
             state = self._bench.save()
         return state
 
@@ -294,5 +294,5 @@ class Search:
         )
         facts = ", ".join(sorted(self._bench.facts))
         return Violation(
-            f"{self._world.name}: {fault}\n{path}\nthen: {' → '.join(moves)}\nfacts: {facts}\n{objects}"
+            f"{self._scenario.name}: {fault}\n{path}\nthen: {' → '.join(moves)}\nfacts: {facts}\n{objects}"
         )

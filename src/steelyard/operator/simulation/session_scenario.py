@@ -1,4 +1,4 @@
-"""The world of an InferenceSession: a Deployment with its replicas, a Service, a ConfigMap."""
+"""The scenario of an InferenceSession: a Deployment with its replicas, a Service, a ConfigMap."""
 
 from collections.abc import Callable
 
@@ -6,8 +6,14 @@ from steelyard.kube.objects import controller_of, true_condition
 from steelyard.kube.resource import CONFIG_MAPS, DEPLOYMENTS, SERVICES
 from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.exploration import Move
-from steelyard.operator.simulation.scenarios import HANDS, OPERATOR, ResourceWorld, remove_child, take_name
-from steelyard.operator.simulation.simulator import Bench
+from steelyard.operator.simulation.scenarios import (
+    OPERATOR_MOVES,
+    USER_MOVES,
+    ResourceScenario,
+    remove_child,
+    take_name,
+)
+from steelyard.operator.simulation.simulator import Simulator
 from steelyard.types import Json
 
 REPLICA_MOVES = frozenset(
@@ -17,85 +23,88 @@ REPLICA_MOVES = frozenset(
 )  # fmt: skip
 
 
-class SessionWorld(ResourceWorld):
+class SessionScenario(ResourceScenario):
     """A Deployment with its replicas and a Service."""
 
-    transitions = OPERATOR | HANDS | REPLICA_MOVES
+    transitions = OPERATOR_MOVES | USER_MOVES | REPLICA_MOVES
 
     def __init__(self, resource: Json) -> None:
         super().__init__(resource, "SessionExpired" if resource["spec"].get("expires") else "Ready")
 
-    def surroundings(self, bench: Bench) -> list[Move]:
-        moves = [move for deployment in deployments(bench) for move in replica_moves(bench, deployment)]
-        resource = bench.resource()
+    def surroundings(self, simulator: Simulator) -> list[Move]:
+        moves = [
+            move for deployment in deployments(simulator) for move in replica_moves(simulator, deployment)
+        ]
+        resource = simulator.resource()
         if resource and not true_condition(resource, "Finished"):
             moves += [
-                Move("child deleted by hand", 1, remove_child(child)) for child in self._own(bench, resource)
+                Move("child deleted by hand", 1, remove_child(child))
+                for child in self._own(simulator, resource)
             ]
             moves += [
                 Move("another's object takes the name", 2, take_name(kind, self.key.name))
                 for kind in (CONFIG_MAPS, SERVICES, DEPLOYMENTS)
-                if "foreign" not in bench.facts
+                if "foreign" not in simulator.facts
             ]
         return moves
 
-    def progress(self, bench: Bench) -> bool:
-        return replicas_start(bench)
+    def progress(self, simulator: Simulator) -> bool:
+        return replicas_start(simulator)
 
-    def end_fault(self, bench: Bench) -> str:
-        resource = bench.resource()
+    def end_fault(self, simulator: Simulator) -> str:
+        resource = simulator.resource()
         if resource is None:
             return "the resource is gone"
         end = true_condition(resource, "Finished")
-        own = self._own(bench, resource)
+        own = self._own(simulator, resource)
         if end:
-            left = [each["metadata"]["name"] for each in own]
-            return f"{', '.join(left)} outlived it" if left else self._reason_fault(bench, end["reason"])
+            left = [child["metadata"]["name"] for child in own]
+            return f"{', '.join(left)} outlived it" if left else self._reason_fault(simulator, end["reason"])
         if not true_condition(resource, "Ready"):
             return "it is neither ready nor has it finished"
         if resource["spec"].get("expires"):
             return "it has not expired"
-        kinds = sorted(each["kind"] for each in own)
+        kinds = sorted(child["kind"] for child in own)
         return "" if kinds == ["ConfigMap", "Deployment", "Service"] else f"it is ready with {kinds}"
 
     def failures(self, facts: frozenset[str]) -> set[str]:
         return super().failures(facts) | ({"StartDeadline"} if "late" in facts else set())
 
 
-def deployments(bench: Bench) -> list[Json]:
-    return [deployment for deployment in bench.objects(DEPLOYMENTS) if controller_of(deployment)]
+def deployments(simulator: Simulator) -> list[Json]:
+    return [deployment for deployment in simulator.objects(DEPLOYMENTS) if controller_of(deployment)]
 
 
-def replicas_start(bench: Bench) -> bool:
+def replicas_start(simulator: Simulator) -> bool:
     """Have one replica become ready that nothing keeps from it; False when there is none."""
-    for deployment in deployments(bench):
-        pod = env.replica_pod(bench, deployment)
+    for deployment in deployments(simulator):
+        pod = env.replica_pod(simulator, deployment)
         status = (pod or {}).get("status") or {}
         stuck = "initContainerStatuses" in status or "containerStatuses" in status or "reason" in status
-        if not stuck and status != (wanted := env.ready(bench)) and not _ready(status):
-            env.replica(bench, deployment, wanted)
+        if not stuck and status != (wanted := env.ready(simulator)) and not _ready(status):
+            env.replica(simulator, deployment, wanted)
             return True
     return False
 
 
-def replica_moves(bench: Bench, deployment: Json) -> list[Move]:
-    def move(name: str, cost: int, status: Callable[[Bench], Json], *facts: str) -> Move:
-        def run(bench: Bench) -> None:
-            bench.fact(*facts)
-            env.replica(bench, deployment, status(bench))
+def replica_moves(simulator: Simulator, deployment: Json) -> list[Move]:
+    def move(name: str, cost: int, status: Callable[[Simulator], Json], *facts: str) -> Move:
+        def run(simulator: Simulator) -> None:
+            simulator.fact(*facts)
+            env.replica(simulator, deployment, status(simulator))
 
         return Move(name, cost, run)
 
-    pod = env.replica_pod(bench, deployment)
+    pod = env.replica_pod(simulator, deployment)
     moves = [
-        move("replica is not ready", 1, lambda bench: env.ready(bench, "False")),
+        move("replica is not ready", 1, lambda simulator: env.ready(simulator, "False")),
         move("replica finds no node", 1, env.unschedulable),
         move("runner crashes again and again", 1, env.crash_looping, "RunnerFailed"),
         move("runner listens on all addresses", 1, env.bound_to_all, "BoundToAllAddresses"),
         move("fetching fails for good", 1, env.init_failed_for_good, "RunnerFailed"),
     ]
     if pod:
-        moves.append(Move("replica deleted by hand", 1, lambda bench: env.remove(bench, pod)))
+        moves.append(Move("replica deleted by hand", 1, lambda simulator: env.remove(simulator, pod)))
     if not pod or not _ready(pod.get("status") or {}):
         moves.append(move("replica becomes ready", 0, env.ready))
     return moves
@@ -103,4 +112,4 @@ def replica_moves(bench: Bench, deployment: Json) -> list[Move]:
 
 def _ready(status: Json) -> bool:
     conditions = status.get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

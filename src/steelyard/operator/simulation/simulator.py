@@ -84,7 +84,7 @@ def _answer_key(answer: object, objects: Objects) -> tuple[bytes | str, bool]:
     return orjson.dumps(obj, option=orjson.OPT_SORT_KEYS), current
 
 
-class BenchCluster(MemoryCluster):
+class SimulatedCluster(MemoryCluster):
     """The cluster in memory. Answers can be recorded, and given again without the effect of their calls."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -119,13 +119,13 @@ class Call(NamedTuple):
     kind: str
 
 
-class Bench:
+class Simulator:
     """A cluster, the operator over lagging caches, and a clock; it can be put into any state."""
 
     def __init__(self, key: Key, caches: LaggingCaches | None = None) -> None:
         self.key = key
         self.now = BEGIN
-        self.cluster = BenchCluster(lambda: self.now)
+        self.cluster = SimulatedCluster(lambda: self.now)
         self.store = self.cluster.store
         self.caches = caches or LaggingCaches(key)
         self._decisions = RememberedDecisions(WORKFLOWS[key.resource])

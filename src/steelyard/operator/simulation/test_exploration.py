@@ -8,20 +8,20 @@ from steelyard.kube.store import key_of
 from steelyard.operator.simulation.exploration import Violation
 from steelyard.operator.simulation.merging import MergingCheck
 from steelyard.operator.simulation.resources import NAMESPACE, make_model, make_service
-from steelyard.operator.simulation.scenarios import InstantWorld, StepWorld
+from steelyard.operator.simulation.scenarios import InstantScenario, StepScenario
 from steelyard.operator.simulation.search import Search
-from steelyard.operator.simulation.simulator import Bench, Call
+from steelyard.operator.simulation.simulator import Call, Simulator
 
 
-class NeverRight(InstantWorld):
-    """A world in which no end is right."""
+class NeverRight(InstantScenario):
+    """A scenario in which no end is right."""
 
-    def end_fault(self, bench: Bench) -> str:
+    def end_fault(self, simulator: Simulator) -> str:
         return "not what should be"
 
 
-def model() -> StepWorld:
-    return StepWorld(make_model("model"), "Ready", "FetchFailed")
+def model() -> StepScenario:
+    return StepScenario(make_model("model"), "Ready", "FetchFailed")
 
 
 def test_a_wrong_end_is_found_and_told_with_the_way_that_leads_to_it() -> None:
@@ -36,16 +36,16 @@ def test_whatever_happens_to_a_model_at_first() -> None:
 
 
 def test_all_histories_of_a_world_in_which_nothing_runs_are_seen() -> None:
-    reached = Search(InstantWorld(make_service("service"), "Ready"), limit=100, floor=3).run()
+    reached = Search(InstantScenario(make_service("service"), "Ready"), limit=100, floor=3).run()
     assert reached.complete_to == 3
 
 
-class Restless(StepWorld):
-    """A world that goes back and forth without an end."""
+class Restless(StepScenario):
+    """A scenario that goes back and forth without an end."""
 
-    def progress(self, bench: Bench) -> bool:
-        bench.store.set_status(JOBS, "model-decoy", NAMESPACE, {"turn": int("odd" in bench.facts)})
-        bench.facts ^= {"odd"}
+    def progress(self, simulator: Simulator) -> bool:
+        simulator.store.set_status(JOBS, "model-decoy", NAMESPACE, {"turn": int("odd" in simulator.facts)})
+        simulator.facts ^= {"odd"}
         return True
 
 
@@ -62,32 +62,32 @@ def test_states_that_are_taken_for_the_same_have_the_same_future() -> None:
 
 
 def test_what_becomes_again_what_it_was_is_not_what_a_cache_has_seen() -> None:
-    bench = model().begin()
-    bench.number_by_content()
+    simulator = model().begin()
+    simulator.number_by_content()
     key = key_of(PODS, NAMESPACE, "pod")
     metadata = {"name": "pod", "namespace": NAMESPACE}
-    bench.store.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {}})
-    first = bench.caches.seen[key] = bench.store.stored[key]
-    bench.store.set_status(PODS, "pod", NAMESPACE, {"phase": "Running"})
-    bench.store.set_status(PODS, "pod", NAMESPACE, {})
-    again = bench.store.stored[key]
+    simulator.store.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {}})
+    first = simulator.caches.seen[key] = simulator.store.stored[key]
+    simulator.store.set_status(PODS, "pod", NAMESPACE, {"phase": "Running"})
+    simulator.store.set_status(PODS, "pod", NAMESPACE, {})
+    again = simulator.store.stored[key]
     assert (again.raw == first.raw, again.version == first.version) == (True, False)
 
 
 def test_a_suspended_reconciliation_goes_on_where_it_was() -> None:
-    bench = model().begin()
-    bench.restart()
-    beginning = bench.save()
-    bench.step()
-    number = bench.calls.index(Call("create", "Job"))
-    whole = bench.save()
+    simulator = model().begin()
+    simulator.restart()
+    beginning = simulator.save()
+    simulator.step()
+    number = simulator.calls.index(Call("create", "Job"))
+    whole = simulator.save()
 
-    bench.load(beginning)
-    bench.pause(number)
-    ours = [job["metadata"]["name"] for job in bench.store.objects(JOBS) if controller_of(job)]
-    assert (ours, bench.paused is None) == ([], False)
-    made = bench.store.version
-    bench.resume()
-    assert bench.paused is None
-    assert bench.save().objects.content == whole.objects.content
-    assert bench.store.version == made + 2, "the Job and the status are written, nothing else"
+    simulator.load(beginning)
+    simulator.pause(number)
+    ours = [job["metadata"]["name"] for job in simulator.store.objects(JOBS) if controller_of(job)]
+    assert (ours, simulator.paused is None) == ([], False)
+    made = simulator.store.version
+    simulator.resume()
+    assert simulator.paused is None
+    assert simulator.save().objects.content == whole.objects.content
+    assert simulator.store.version == made + 2, "the Job and the status are written, nothing else"

@@ -57,44 +57,44 @@ def _roles(resource: Json, spec: Json, framework: Framework) -> Mapping[str, Rol
     """In the framework's order, whatever the case of their names is."""
     field = f"spec.{framework.specs}"
     given: dict[str, tuple[str, Json]] = {}
-    for name, each in _mapping(spec.get(framework.specs), field).items():
+    for name, entry in _mapping(spec.get(framework.specs), field).items():
         kind = next((kind for kind in framework.roles if kind.name.lower() == name.lower()), None)
         if kind is None:
             raise Invalid(f"{field}.{name}", f"no such replica type; there are {_listed(framework)}")
         if kind.name in given:
             raise Invalid(f"{field}.{name}", f"the replica type {kind.name} is given twice")
-        given[kind.name] = f"{field}.{name}", _mapping(each, f"{field}.{name}")
-    asked = _scope_asked(resource, spec)
+        given[kind.name] = f"{field}.{name}", _mapping(entry, f"{field}.{name}")
+    scope = _given_scope(resource, spec)
     roles: dict[str, Role] = {}
     for kind in framework.roles:
         if kind.name in given:
-            where, each = given[kind.name]
+            where, entry = given[kind.name]
             default = framework.scope(kind, given.keys(), spec)
-            roles[kind.name] = _role(where, each, kind, framework.restart, _Scopes(asked, default))
+            roles[kind.name] = _role(where, entry, kind, framework.restart, _Scopes(scope, default))
     return roles
 
 
 class _Scopes(NamedTuple):
-    asked: Scope | None
+    given: Scope | None
     default: Scope
 
     def of(self, restart: RestartPolicy) -> Scope:
         """What always restarts does so alone, as in v1, unless the job asks for more."""
-        return self.asked or ("Pod" if restart == "Always" else self.default)
+        return self.given or ("Pod" if restart == "Always" else self.default)
 
 
 def _listed(framework: Framework) -> str:
-    return ", ".join(each.name for each in framework.roles)
+    return ", ".join(role.name for role in framework.roles)
 
 
-def _scope_asked(resource: Json, spec: Json) -> Scope | None:
-    asked: Scope | None = None
+def _given_scope(resource: Json, spec: Json) -> Scope | None:
+    scope: Scope | None = None
     annotation = (resource["metadata"].get("annotations") or {}).get(RESTART_SCOPE)
     if annotation is not None:
-        asked = _one_of(annotation, Scope, f"metadata.annotations[{RESTART_SCOPE}]")
+        scope = _one_of(annotation, Scope, f"metadata.annotations[{RESTART_SCOPE}]")
     elif resource["kind"] == GENERIC and spec.get("restartScope"):
-        asked = _one_of(spec["restartScope"], Scope, "spec.restartScope")
-    return asked
+        scope = _one_of(spec["restartScope"], Scope, "spec.restartScope")
+    return scope
 
 
 def _role(field: str, given: Json, kind: RoleKind, policy: RestartPolicy, scopes: _Scopes) -> Role:
@@ -111,7 +111,7 @@ def _role(field: str, given: Json, kind: RoleKind, policy: RestartPolicy, scopes
         template=template,
         restart=restart,
         scope=scopes.of(restart),
-        depends_on=tuple(_dependency(each, field) for each in given.get("dependsOn") or ()),
+        depends_on=tuple(_dependency(dependency, field) for dependency in given.get("dependsOn") or ()),
     )
 
 
@@ -178,15 +178,15 @@ def _rules_of(given: object, field: str) -> tuple[Rule, ...]:
     spec_types.check_rules(given, field)
     if not isinstance(given, list):
         raise Invalid(field, "has to be a list of rules")
-    return tuple(_rule(_mapping(each, f"{field}[{n}]"), f"{field}[{n}]") for n, each in enumerate(given))
+    return tuple(_rule(_mapping(rule, f"{field}[{n}]"), f"{field}[{n}]") for n, rule in enumerate(given))
 
 
 def _rule(given: Json, field: str) -> Rule:
     scope = given.get("scope")
     return Rule(
         action=_one_of(given.get("action"), Action, f"{field}.action"),
-        exit_codes=tuple(_count(each, f"{field}.exitCodes", 0) for each in given.get("exitCodes") or ()),
-        signals=tuple(_count(each, f"{field}.signals", 0) for each in given.get("signals") or ()),
+        exit_codes=tuple(_count(code, f"{field}.exitCodes", 0) for code in given.get("exitCodes") or ()),
+        signals=tuple(_count(signal, f"{field}.signals", 0) for signal in given.get("signals") or ()),
         reasons=tuple(map(str, given.get("reasons") or ())),
         pattern=str(given.get("pattern") or ""),
         roles=tuple(map(str, given.get("roles") or ())),

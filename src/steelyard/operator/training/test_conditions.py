@@ -14,16 +14,15 @@ THEN, NOW = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (1, 2))
 def after(*changes: ConditionChange | ConditionType) -> tuple[Json, ...]:
     """All but the last an hour before it."""
     listed: tuple[Json, ...] = ()
-    for number, each in enumerate(changes, 1):
-        change = (
-            each if isinstance(each, ConditionChange) else ConditionChange(each, f"Job{each}", each.lower())
-        )
+    for number, change in enumerate(changes, 1):
+        if not isinstance(change, ConditionChange):
+            change = ConditionChange(change, f"Job{change}", change.lower())  # noqa: PLW2901
         listed = apply_change(listed, change, NOW if number == len(changes) else THEN)
     return listed
 
 
 def short(listed: tuple[Json, ...]) -> str:
-    return " ".join(each["type"] if each["status"] == "True" else f"!{each['type']}" for each in listed)
+    return " ".join(f"{'' if entry['status'] == 'True' else '!'}{entry['type']}" for entry in listed)
 
 
 def no(condition: ConditionType) -> ConditionChange:

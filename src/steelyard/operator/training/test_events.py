@@ -28,9 +28,9 @@ def condition(type: str, status: str = "True", reason: str | None = None) -> Jso
     }
 
 
-def told(before: list[Json], after: list[Json]) -> list[tuple[str, str]]:
-    found = events.status_events(make_job(), {"conditions": before}, {"conditions": after})
-    return [(each.type, each.reason) for each in found]
+def new_events(before: list[Json], after: list[Json]) -> list[tuple[str, str]]:
+    new = events.status_events(make_job(), {"conditions": before}, {"conditions": after})
+    return [(event.type, event.reason) for event in new]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def told(before: list[Json], after: list[Json]) -> list[tuple[str, str]]:
     ],
 )
 def test_a_condition_that_comes_is_told_once(after: Json, reasons: list[tuple[str, str]]) -> None:
-    assert told([], [after]) == reasons
-    assert told([after], [after]) == []
+    assert new_events([], [after]) == reasons
+    assert new_events([after], [after]) == []
 
 
 def test_a_restart_policy_in_a_template_is_told_to_be_overwritten() -> None:
@@ -56,14 +56,16 @@ def test_a_restart_policy_in_a_template_is_told_to_be_overwritten() -> None:
     status = {"conditions": [condition("Created")]}
     assert not list(events.status_events(job, {}, status))
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["restartPolicy"] = "Always"
-    assert [each.reason for each in events.status_events(job, {}, status)] == ["SetPodTemplateRestartPolicy"]
+    assert [event.reason for event in events.status_events(job, {}, status)] == [
+        "SetPodTemplateRestartPolicy"
+    ]
 
 
 def test_an_exit_is_told_once_with_its_code() -> None:
     one = {"uid": "u", "pod": "job-worker-0", "exitCode": 137}
     status: Json = {"replicas": [{**one, "phase": "Failed"}], "failures": [one]}
-    found = list(events.status_events(make_job(), {}, status))
-    assert [each.message for each in found] == ["Pod: default.job-worker-0 exited with code 137"]
+    new = list(events.status_events(make_job(), {}, status))
+    assert [event.message for event in new] == ["Pod: default.job-worker-0 exited with code 137"]
     assert list(events.status_events(make_job(), status, status)) == []
 
 
@@ -102,10 +104,10 @@ def test_jobs_are_counted_by_namespace_and_framework() -> None:
 
 
 def finish(cluster: MemoryCluster) -> None:
-    for each in cluster.store.objects(PODS):
+    for pod in cluster.store.objects(PODS):
         ended = {"name": "pytorch", "state": {"terminated": {"exitCode": 0}}}
         status = {"phase": "Succeeded", "containerStatuses": [ended]}
-        cluster.store.set_status(PODS, each["metadata"]["name"], NAMESPACE, status)
+        cluster.store.set_status(PODS, pod["metadata"]["name"], NAMESPACE, status)
 
 
 async def test_the_operator_plays_a_job_although_other_kinds_are_not_installed(
@@ -128,14 +130,14 @@ async def test_the_operator_plays_a_job_although_other_kinds_are_not_installed(
         await until(lambda: "Succeeded" in str(cluster.store.objects(PYTORCH_JOBS)))
         await asyncio.sleep(0.1)
         await operator._events.flush()
-    reasons = Counter(each["reason"] for each in cluster.store.objects(EVENTS))
+    reasons = Counter(event["reason"] for event in cluster.store.objects(EVENTS))
     assert reasons == {
         "SuccessfulCreatePod": 3,
         "SuccessfulCreateService": 3,
         "ExitedWithCode": 3,
         "PyTorchJobSucceeded": 1,
     }
-    assert "Created pod: job-worker-1" in {each["message"] for each in cluster.store.objects(EVENTS)}
+    assert "Created pod: job-worker-1" in {event["message"] for event in cluster.store.objects(EVENTS)}
     assert caplog.text.count("doing without tfjobs") == 1
     writes = {name: count for name, count in calls.items() if not name.startswith(("list", "watch"))}
     assert writes["create pods"] == writes["create services"] == 3, "what was made is known to be there"

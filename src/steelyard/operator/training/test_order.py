@@ -6,17 +6,17 @@ from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.model import Counts, Tally
 from steelyard.operator.training.parse import job_of
 from steelyard.operator.training.policies import success
-from steelyard.operator.training.simulation.job_simulation import SETTINGS, Stage, make_job
+from steelyard.operator.training.simulation.job_simulation import SETTINGS, JobSimulation, make_job
 from steelyard.types import Json
 
 MASTER, FIRST, SECOND = "job-master-0", "job-worker-0", "job-worker-1"
 
 
-def waiting(condition: str) -> Stage:
+def waiting(condition: str) -> JobSimulation:
     """Two workers that wait for the master."""
     job = make_job()
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["dependsOn"] = [{"role": "Master", "condition": condition}]
-    return Stage(job).settle()
+    return JobSimulation(job).settle()
 
 
 def ready(word: str) -> list[Json]:
@@ -24,36 +24,36 @@ def ready(word: str) -> list[Json]:
 
 
 def test_a_role_waits_until_another_runs() -> None:
-    stage = waiting("Running")
-    assert sorted(stage.pods()) == [MASTER]
-    assert sorted(stage.run(MASTER).pods()) == [MASTER, FIRST, SECOND]
+    simulation = waiting("Running")
+    assert sorted(simulation.pods()) == [MASTER]
+    assert sorted(simulation.run(MASTER).pods()) == [MASTER, FIRST, SECOND]
 
 
 def test_a_role_waits_until_another_is_ready() -> None:
-    stage = waiting("Ready")
-    assert sorted(stage.run(MASTER, conditions=ready("False")).pods()) == [MASTER]
-    assert sorted(stage.run(MASTER, conditions=ready("True")).pods()) == [MASTER, FIRST, SECOND]
+    simulation = waiting("Ready")
+    assert sorted(simulation.run(MASTER, conditions=ready("False")).pods()) == [MASTER]
+    assert sorted(simulation.run(MASTER, conditions=ready("True")).pods()) == [MASTER, FIRST, SECOND]
 
 
 def test_a_role_waits_until_another_has_succeeded() -> None:
     job = make_job("TFJob", {"PS": 1, "Worker": 1})
     job["spec"]["tfReplicaSpecs"]["Worker"]["dependsOn"] = [{"role": "PS", "condition": "Succeeded"}]
-    stage = Stage(job).settle().run()
-    assert sorted(stage.pods()) == ["job-ps-0"]
-    assert sorted(stage.end("job-ps-0").settle().pods()) == ["job-ps-0", "job-worker-0"]
+    simulation = JobSimulation(job).settle().run()
+    assert sorted(simulation.pods()) == ["job-ps-0"]
+    assert sorted(simulation.end("job-ps-0").settle().pods()) == ["job-ps-0", "job-worker-0"]
 
 
 def test_what_runs_stays_when_what_it_waited_for_does_not_hold_any_more() -> None:
-    stage = waiting("Ready").run(MASTER, conditions=ready("True")).run()
-    stage.run(MASTER, conditions=ready("False"))
-    assert sorted(stage.pods()) == [MASTER, FIRST, SECOND]
+    simulation = waiting("Ready").run(MASTER, conditions=ready("True")).run()
+    simulation.run(MASTER, conditions=ready("False"))
+    assert sorted(simulation.pods()) == [MASTER, FIRST, SECOND]
 
 
 def test_the_order_holds_for_a_restart_too() -> None:
-    stage = waiting("Running").run(MASTER).run()
-    stage.end(FIRST, 1).settle()
-    assert sorted(stage.pods()) == [MASTER]
-    assert sorted(stage.run(MASTER).pods()) == [MASTER, FIRST, SECOND]
+    simulation = waiting("Running").run(MASTER).run()
+    simulation.end(FIRST, 1).settle()
+    assert sorted(simulation.pods()) == [MASTER]
+    assert sorted(simulation.run(MASTER).pods()) == [MASTER, FIRST, SECOND]
 
 
 @pytest.mark.parametrize(

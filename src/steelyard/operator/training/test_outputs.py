@@ -55,7 +55,7 @@ def make_carrier(state: str = "", message: str = "", reason: str = "") -> Childr
     job = {
         "kind": "Job",
         "metadata": metadata,
-        "status": {"conditions": [{**each, **times} for each in conditions]},
+        "status": {"conditions": [{**condition, **times} for condition in conditions]},
     }
     ended = {"exitCode": 0 if state == "Complete" else 1, "message": message}
     owner = {"uid": "uid-of-carrier", "controller": True}
@@ -65,9 +65,9 @@ def make_carrier(state: str = "", message: str = "", reason: str = "") -> Childr
 
 
 def following(job: TrainingJob, children: Children = Children()) -> OutputProgress:  # noqa: B008 - a value
-    found = reconcile_output(job, children, NOW, SETTINGS)
-    assert found is not None
-    return found
+    progress = reconcile_output(job, children, NOW, SETTINGS)
+    assert progress is not None
+    return progress
 
 
 def test_a_job_that_promises_nothing_leaves_nothing() -> None:
@@ -77,24 +77,24 @@ def test_a_job_that_promises_nothing_leaves_nothing() -> None:
 
 
 def test_first_a_job_carries_the_output_away() -> None:
-    found = following(make_job(output_model="digits", code_digest="sha256:c"))
-    config, carrier = found.create
-    told = json.loads(config["data"]["config.json"])
-    assert (told["step"], told["spec"]["path"]) == ("carry_output", "/var/steelyard/output")
-    assert told["spec"]["storage"] == {"output": "file:///storage/trainings/uid-1"}
-    assert told["spec"]["lineage"]["code"] == "sha256:c"
+    progress = following(make_job(output_model="digits", code_digest="sha256:c"))
+    config, carrier = progress.create
+    configuration = json.loads(config["data"]["config.json"])
+    assert (configuration["step"], configuration["spec"]["path"]) == ("carry_output", "/var/steelyard/output")
+    assert configuration["spec"]["storage"] == {"output": "file:///storage/trainings/uid-1"}
+    assert configuration["spec"]["lineage"]["code"] == "sha256:c"
     spec = carrier["spec"]["template"]["spec"]
     folder = {"path": "/state/outputs/default/digits-uid-1", "type": "Directory"}
     assert {"name": "steelyard-output", "hostPath": folder} in spec["volumes"]
     mount = {"name": "steelyard-output", "mountPath": "/var/steelyard/output", "readOnly": True}
     assert mount in spec["containers"][0]["volumeMounts"]
     assert labels.JOB_NAME not in carrier["metadata"]["labels"], "clients would take its Pod for a replica"
-    assert (found.status["state"], found.pending) == ("Carrying", True)
+    assert (progress.status["state"], progress.pending) == ("Carrying", True)
 
 
 def test_while_it_carries_nothing_else_is_made() -> None:
-    found = following(make_job({"state": "Carrying"}, output_model="digits"), make_carrier())
-    assert (found.create, found.status["state"]) == ((), "Carrying")
+    progress = following(make_job({"state": "Carrying"}, output_model="digits"), make_carrier())
+    assert (progress.create, progress.status["state"]) == ((), "Carrying")
 
 
 def test_the_digests_are_recorded_before_the_model_is_made() -> None:
@@ -129,9 +129,9 @@ def test_without_its_last_words_the_output_is_still_registered() -> None:
 def test_an_output_that_cannot_be_carried_says_why() -> None:
     messages = json.dumps({"code": "OutputMissing", "message": "there is no file in /var/steelyard/output"})
     job = make_job({"state": "Carrying"}, output_model="digits")
-    found = following(job, make_carrier("Failed", messages, "BackoffLimitExceeded"))
-    assert found.status["message"] == "OutputMissing: there is no file in /var/steelyard/output"
-    assert (found.create, found.status["state"], found.pending) == ((), "Failed", False)
+    progress = following(job, make_carrier("Failed", messages, "BackoffLimitExceeded"))
+    assert progress.status["message"] == "OutputMissing: there is no file in /var/steelyard/output"
+    assert (progress.create, progress.status["state"], progress.pending) == ((), "Failed", False)
 
 
 def test_for_the_platform_the_operator_makes_no_model() -> None:
@@ -244,4 +244,4 @@ def test_a_job_does_not_go_before_its_output_is_kept() -> None:
     job["status"]["outputs"] = {"state": "Carried", "location": "trainings/uid-1", "model": "digits"}
     registering = reconcile(job, Children(), NOW, SETTINGS)
     assert (registering.delete_resource, registering.status["outputs"]["state"]) == (True, "Registered")
-    assert [each["kind"] for each in registering.create] == ["Model"]
+    assert [obj["kind"] for obj in registering.create] == ["Model"]

@@ -57,8 +57,8 @@ def test_what_starts_again_is_the_frameworks_to_say(
 
 def test_what_always_restarts_does_so_alone_unless_more_is_asked_for() -> None:
     assert read(make_job(restart="Always")).roles["Worker"].scope == "Pod"
-    asked = make_job(restart="Always", annotations={"steelyard/restart-scope": "Job"})
-    assert read(asked).roles["Worker"].scope == "Job"
+    job = make_job(restart="Always", annotations={"steelyard/restart-scope": "Job"})
+    assert read(job).roles["Worker"].scope == "Job"
 
 
 def test_rules_come_as_json_in_an_annotation() -> None:
@@ -67,7 +67,7 @@ def test_rules_come_as_json_in_an_annotation() -> None:
         {"action": "Restart", "reasons": ["OOMKilled"], "counted": False},
     ]
     job = read(make_job(annotations={"steelyard/failure-rules": json.dumps(rules)}))
-    assert [(each.action, each.exit_codes, each.counted) for each in job.rules] == [
+    assert [(rule.action, rule.exit_codes, rule.counted) for rule in job.rules] == [
         ("Fail", (3,), True),
         ("Restart", (), False),
     ]

@@ -107,7 +107,7 @@ class History:
             self._counts_agree(status)
 
     def _counts_agree(self, status: Json) -> None:
-        wanted = {each["pod"]: each for each in status["replicas"]}
+        wanted = {entry["pod"]: entry for entry in status["replicas"]}
         active: dict[str, int] = {}
         for name, pod in self.pods.items():
             current = int(pod["metadata"]["labels"][ATTEMPT]) == wanted[name]["attempt"]

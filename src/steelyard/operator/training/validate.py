@@ -20,7 +20,7 @@ def check(job: TrainingJob) -> None:
     """All of it, the simplest first."""
     _name(job)
     if not job.roles:
-        known = ", ".join(each.name for each in job.framework.roles)
+        known = ", ".join(role.name for role in job.framework.roles)
         raise Invalid(f"spec.{job.framework.specs}", f"has to have at least one replica type of {known}")
     for kind in job.framework.roles:
         _bounds(job, kind)
@@ -100,13 +100,13 @@ def _order(job: TrainingJob) -> None:
 
 def _awaited(job: TrainingJob, role: str) -> set[str]:
     """Every type that has to come first."""
-    found: set[str] = set()
+    awaited: set[str] = set()
     waiting = [role]
     while waiting:
-        new = {name for name, _ in job.roles[waiting.pop()].depends_on} - found
-        found |= new
+        new = {name for name, _ in job.roles[waiting.pop()].depends_on} - awaited
+        awaited |= new
         waiting += sorted(new & job.roles.keys())
-    return found
+    return awaited
 
 
 def _rule(job: TrainingJob, rule: Rule, number: int) -> None:

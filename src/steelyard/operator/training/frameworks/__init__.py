@@ -12,6 +12,6 @@ from steelyard.operator.training.frameworks.tensorflow import TENSORFLOW
 from steelyard.operator.training.frameworks.xgboost import XGBOOST
 
 ALL: Mapping[str, Framework] = {
-    each.kind: each for each in (TENSORFLOW, PYTORCH, MXNET, JAX, XGBOOST, PADDLE, MPI)
+    framework.kind: framework for framework in (TENSORFLOW, PYTORCH, MXNET, JAX, XGBOOST, PADDLE, MPI)
 }
 """By the kind of the resource."""

@@ -97,9 +97,9 @@ def _environment(
     spec: FrameworkSpec, known: tuple[str, ...], field: str, placement: Placement
 ) -> Mapping[str, Value]:
     return {
-        each.name: template.fill(each.value, placement, known, f"{field}.environment[{n}].value")
-        for n, each in enumerate(spec.environment)
-        if not each.roles or placement.replica_id.role in each.roles
+        variable.name: template.fill(variable.value, placement, known, f"{field}.environment[{n}].value")
+        for n, variable in enumerate(spec.environment)
+        if not variable.roles or placement.replica_id.role in variable.roles
     }
 
 

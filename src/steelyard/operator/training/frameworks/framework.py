@@ -174,11 +174,11 @@ class Framework:
         return self.messages if led or self.messages_without_master is None else self.messages_without_master
 
     def role(self, name: str) -> RoleKind | None:
-        return next((each for each in self.roles if each.name == name), None)
+        return next((role for role in self.roles if role.name == name), None)
 
     def container_of(self, pod_spec: Json) -> str:
         """The name of the container that decides, of a Pod or a template."""
-        names = [str(each["name"]) for each in pod_spec["containers"]]
+        names = [str(container["name"]) for container in pod_spec["containers"]]
         return self.container if self.requires_container or self.container in names else names[0]
 
     def host(self, job: TrainingJob, replica_id: ReplicaId) -> str:

@@ -38,8 +38,10 @@ def environment(placement: Placement) -> Mapping[str, Value]:
 
 
 def _wants_gpu(template: Json) -> bool:
-    limits = [(each.get("resources") or {}).get("limits") or {} for each in template["spec"]["containers"]]
-    return any(name.endswith("/gpu") for each in limits for name in each)
+    limits = [
+        (container.get("resources") or {}).get("limits") or {} for container in template["spec"]["containers"]
+    ]
+    return any(name.endswith("/gpu") for limit in limits for name in limit)
 
 
 def _launcher(job: TrainingJob) -> str:

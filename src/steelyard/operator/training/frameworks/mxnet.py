@@ -17,7 +17,7 @@ TUNER_SERVER_KEY = "tuner-server-key"
 def environment(placement: Placement) -> Mapping[str, Value]:
     """DMLC_USE_KUBERNETES lets the scheduler listen on all addresses, because its own name is its Service's."""
     scheduled = SCHEDULER in placement.job.roles
-    found: dict[str, Value] = {
+    variables: dict[str, Value] = {
         "MX_CONFIG": _config(placement),
         "DMLC_PS_ROOT_PORT": str(placement.port(SCHEDULER, 0) if scheduled else 0),
         "DMLC_PS_ROOT_URI": placement.host(SCHEDULER, 0) if scheduled else "",
@@ -27,10 +27,10 @@ def environment(placement: Placement) -> Mapping[str, Value]:
         "DMLC_USE_KUBERNETES": "1",
     }
     if placement.replica_id.role == WORKER:
-        found["DMLC_WORKER_ID"] = str(placement.replica_id.index)
+        variables["DMLC_WORKER_ID"] = str(placement.replica_id.index)
     if placement.replica_id.role in (SERVER, WORKER) and not _interface_given(placement):
-        found["DMLC_NODE_HOST"] = {"fieldRef": {"fieldPath": "status.podIP"}}
-    return found
+        variables["DMLC_NODE_HOST"] = {"fieldRef": {"fieldPath": "status.podIP"}}
+    return variables
 
 
 def _config(placement: Placement) -> str:
@@ -55,7 +55,9 @@ def _tuner_key(template: Json) -> str:
 def _interface_given(placement: Placement) -> bool:
     """Whether the user names a network interface; the address that we would give goes before it in ps-lite."""
     containers = placement.role.template["spec"]["containers"]
-    return any(each["name"] == "DMLC_INTERFACE" for one in containers for each in one.get("env") or ())
+    return any(
+        variable["name"] == "DMLC_INTERFACE" for one in containers for variable in one.get("env") or ()
+    )
 
 
 def success_rule(job: TrainingJob, tally: Tally) -> RuleResult:

@@ -10,15 +10,15 @@ MASTER, WORKER = "Master", "Worker"
 
 def environment(placement: Placement) -> Mapping[str, Value]:
     leader = MASTER if MASTER in placement.job.roles else WORKER
-    found: dict[str, Value] = {
+    variables: dict[str, Value] = {
         "PYTHONUNBUFFERED": "1",
         "PADDLE_JOB_ID": placement.job.name,
         "PADDLE_NNODES": str(placement.job.total),
         **_meeting_point(placement, leader),
     }
     if leader == MASTER:
-        found["PADDLE_SERVER_NUM" if placement.replica_id.role == MASTER else "PADDLE_TRAINER_NUM"] = "1"
-    return found
+        variables["PADDLE_SERVER_NUM" if placement.replica_id.role == MASTER else "PADDLE_TRAINER_NUM"] = "1"
+    return variables
 
 
 def _meeting_point(placement: Placement, leader: str) -> dict[str, Value]:

@@ -58,18 +58,20 @@ def _elastic(placement: Placement, policy: Json) -> Json:
     low = policy.get("minReplicas", policy.get("maxReplicas", workers))
     high = policy.get("maxReplicas", policy.get("minReplicas", workers))
     host = policy.get("rdzvHost") or placement.host(WORKER, 0)
-    found = {
+    variables = {
         "PET_RDZV_ENDPOINT": f"{host}:{policy.get('rdzvPort') or placement.port(WORKER, 0)}",
         "PET_RDZV_BACKEND": policy.get("rdzvBackend") or "c10d",
         "PET_NNODES": f"{low}:{high}",
     }
     if policy.get("maxRestarts") is not None:
-        found["PET_MAX_RESTARTS"] = str(policy["maxRestarts"])
+        variables["PET_MAX_RESTARTS"] = str(policy["maxRestarts"])
     if policy.get("rdzvId") is not None:
-        found["PET_RDZV_ID"] = policy["rdzvId"]
+        variables["PET_RDZV_ID"] = policy["rdzvId"]
     if policy.get("rdzvConf"):
-        found["PET_RDZV_CONF"] = ",".join(f"{each['key']}={each['value']}" for each in policy["rdzvConf"])
-    return {**found, "PET_STANDALONE": ""} if policy.get("standalone") else found
+        variables["PET_RDZV_CONF"] = ",".join(
+            f"{setting['key']}={setting['value']}" for setting in policy["rdzvConf"]
+        )
+    return {**variables, "PET_STANDALONE": ""} if policy.get("standalone") else variables
 
 
 def success_rule(job: TrainingJob, tally: Tally) -> RuleResult:

@@ -26,7 +26,7 @@ def all_of(role: str) -> Rule:
 def everyone(job: TrainingJob, tally: Tally) -> RuleResult:
     """Every replica of every type has to succeed."""
     every = [_of(name, job, tally) for name in job.roles]
-    return RuleResult(any(each.running for each in every), all(each.succeeded for each in every))
+    return RuleResult(any(result.running for result in every), all(result.succeeded for result in every))
 
 
 def any_of(role: str) -> Rule:

@@ -10,7 +10,7 @@ from steelyard.operator.training import replica_objects as replica
 from steelyard.operator.training.frameworks import definition
 from steelyard.operator.training.frameworks.framework import Placement
 from steelyard.operator.training.model import Counts, Invalid, ReplicaId, Tally, TrainingJob
-from steelyard.operator.training.simulation.job_simulation import NAMESPACE, Stage, make_template
+from steelyard.operator.training.simulation.job_simulation import NAMESPACE, JobSimulation, make_template
 from steelyard.types import Json
 
 SPEC: Json = {
@@ -52,7 +52,7 @@ def make_dl_job(roles: Json | None = None, **spec: Any) -> Json:
 
 
 def settings(*frameworks: Json) -> OperatorSettings:
-    known = {each["metadata"]["name"]: each for each in frameworks or (make_framework(),)}
+    known = {framework["metadata"]["name"]: framework for framework in frameworks or (make_framework(),)}
     return OperatorSettings(storage="file:///storage", frameworks=known)
 
 
@@ -152,7 +152,7 @@ WRONG: list[tuple[str, Json, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("job", "field", "message"), [each[1:] for each in WRONG], ids=[each[0] for each in WRONG]
+    ("job", "field", "message"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG]
 )
 def test_what_cannot_run_is_refused_by_the_field(job: Json, field: str, message: str) -> None:
     with pytest.raises(Invalid, match=message) as refusal:
@@ -161,11 +161,11 @@ def test_what_cannot_run_is_refused_by_the_field(job: Json, field: str, message:
 
 
 def test_a_framework_that_changes_changes_no_job_that_has_begun() -> None:
-    stage = Stage(make_dl_job(), settings()).settle()
-    assert stage.status["framework"]["port"] == 7000
-    begun = read({**make_dl_job(), "status": stage.status}, make_framework(port=9))
+    simulation = JobSimulation(make_dl_job(), settings()).settle()
+    assert simulation.status["framework"]["port"] == 7000
+    begun = read({**make_dl_job(), "status": simulation.status}, make_framework(port=9))
     assert begun.framework.port == 7000
-    gone = read({**make_dl_job(), "status": stage.status}, make_framework("other"))
+    gone = read({**make_dl_job(), "status": simulation.status}, make_framework("other"))
     assert gone.framework.port == 7000
 
 
@@ -173,18 +173,18 @@ def test_a_job_waits_for_its_framework() -> None:
     """Who applies both at once gets the job in first now and then."""
     with pytest.raises(definition.NoSuchFramework, match="no Framework 'late'; there are: own"):
         read(make_dl_job(framework="late"))
-    stage = Stage(make_dl_job(framework="late"), settings()).settle()
-    assert not stage.pods()
-    assert not stage.status.get("conditions")
+    simulation = JobSimulation(make_dl_job(framework="late"), settings()).settle()
+    assert not simulation.pods()
+    assert not simulation.status.get("conditions")
 
 
 def test_a_job_runs_to_its_success() -> None:
-    stage = Stage(make_dl_job(), settings()).settle()
-    assert sorted(stage.pods()) == ["job-server-0", "job-worker-0", "job-worker-1"]
-    assert stage.services() == ["job"]
-    stage.run()
-    assert stage.state == "Running"
-    stage.end("job-worker-0").end("job-worker-1").settle()
-    assert stage.state == "Succeeded"
-    assert stage.condition("Succeeded")["message"] == "DLJob job is successfully completed."  # type: ignore[index]
-    assert sorted(stage.pods()) == ["job-worker-0", "job-worker-1"], "what still ran is cleaned up"
+    simulation = JobSimulation(make_dl_job(), settings()).settle()
+    assert sorted(simulation.pods()) == ["job-server-0", "job-worker-0", "job-worker-1"]
+    assert simulation.services() == ["job"]
+    simulation.run()
+    assert simulation.state == "Running"
+    simulation.end("job-worker-0").end("job-worker-1").settle()
+    assert simulation.state == "Succeeded"
+    assert simulation.condition("Succeeded")["message"] == "DLJob job is successfully completed."  # type: ignore[index]
+    assert sorted(simulation.pods()) == ["job-worker-0", "job-worker-1"], "what still ran is cleaned up"

@@ -94,8 +94,15 @@ V1 = {
 
 @pytest.mark.parametrize("kind", V1)
 def test_names_and_defaults_are_v1s(kind: str) -> None:
-    each = ALL[kind]
-    assert (each.label, each.specs, each.container, each.port_name, each.port, each.restart) == V1[kind]
+    framework = ALL[kind]
+    assert (
+        framework.label,
+        framework.specs,
+        framework.container,
+        framework.port_name,
+        framework.port,
+        framework.restart,
+    ) == V1[kind]
     assert len(V1) == len(ALL)
 
 
@@ -120,13 +127,13 @@ def test_pytorch() -> None:
 
 def test_pytorch_without_a_master_has_its_ranks_from_worker_0_on() -> None:
     job = job_of("PyTorchJob", Worker=2)
-    found = environment(job, "Worker", 1)
-    assert {name: found[name] for name in ("MASTER_ADDR", "WORLD_SIZE", "RANK")} == {
+    variables = environment(job, "Worker", 1)
+    assert {name: variables[name] for name in ("MASTER_ADDR", "WORLD_SIZE", "RANK")} == {
         "MASTER_ADDR": "job-worker-0",
         "WORLD_SIZE": "2",
         "RANK": "1",
     }
-    assert found["PET_NPROC_PER_NODE"] == "auto"
+    assert variables["PET_NPROC_PER_NODE"] == "auto"
 
 
 def test_elastic_pytorch() -> None:
@@ -138,9 +145,9 @@ def test_elastic_pytorch() -> None:
         "rdzvConf": [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}],
         "standalone": True,
     }
-    found = environment(job_of("PyTorchJob", _spec={"elasticPolicy": policy}, Worker=2), "Worker")
+    variables = environment(job_of("PyTorchJob", _spec={"elasticPolicy": policy}, Worker=2), "Worker")
     assert {
-        name: value for name, value in found.items() if name.startswith("PET_") and "MASTER" not in name
+        name: value for name, value in variables.items() if name.startswith("PET_") and "MASTER" not in name
     } == {
         "PET_NODE_RANK": "0",
         "PET_NPROC_PER_NODE": "auto",
@@ -153,12 +160,12 @@ def test_elastic_pytorch() -> None:
         "PET_STANDALONE": "",
     }
     other = {"rdzvBackend": "etcd", "rdzvHost": "etcd", "rdzvPort": 2379, "maxReplicas": 3, "nProcPerNode": 4}
-    found = environment(job_of("PyTorchJob", _spec={"elasticPolicy": other}, Worker=2), "Worker")
+    variables = environment(job_of("PyTorchJob", _spec={"elasticPolicy": other}, Worker=2), "Worker")
     assert (
-        found["PET_RDZV_ENDPOINT"],
-        found["PET_RDZV_BACKEND"],
-        found["PET_NNODES"],
-        found["PET_NPROC_PER_NODE"],
+        variables["PET_RDZV_ENDPOINT"],
+        variables["PET_RDZV_BACKEND"],
+        variables["PET_NNODES"],
+        variables["PET_NPROC_PER_NODE"],
     ) == ("etcd:2379", "etcd", "3:3", "4")
 
 
@@ -290,7 +297,9 @@ def test_a_port_of_the_template_is_the_one_that_counts() -> None:
 def tally(**roles: Counts) -> Tally:
     return Tally(
         roles,
-        frozenset(ReplicaId(name, index) for name, each in roles.items() for index in range(each.succeeded)),
+        frozenset(
+            ReplicaId(name, index) for name, counts in roles.items() for index in range(counts.succeeded)
+        ),
     )
 
 
@@ -312,7 +321,7 @@ DECIDES: list[tuple[str, TrainingJob, Tally, bool]] = [
 
 
 @pytest.mark.parametrize(
-    ("job", "seen", "succeeded"), [each[1:] for each in DECIDES], ids=[each[0] for each in DECIDES]
+    ("job", "seen", "succeeded"), [case[1:] for case in DECIDES], ids=[case[0] for case in DECIDES]
 )
 def test_who_decides(job: TrainingJob, seen: Tally, succeeded: bool) -> None:
     assert job.framework.success_rule(job, seen).succeeded == succeeded

@@ -7,7 +7,7 @@ from steelyard.operator.training import replica_objects as replica
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.frameworks.test_frameworks import environment, job_of
 from steelyard.operator.training.model import ReplicaId
-from steelyard.operator.training.simulation.job_simulation import Stage, make_job, make_template
+from steelyard.operator.training.simulation.job_simulation import JobSimulation, make_job, make_template
 
 
 def test_the_launcher_of_mpi_may_run_commands_in_its_workers_alone() -> None:
@@ -19,7 +19,7 @@ def test_the_launcher_of_mpi_may_run_commands_in_its_workers_alone() -> None:
         in config["data"]["kubexec.sh"]
     )
     assert config["data"]["discover_hosts.sh"] == "#!/bin/sh"
-    assert [each["metadata"]["name"] for each in (config, account, role, binding)] == [
+    assert [obj["metadata"]["name"] for obj in (config, account, role, binding)] == [
         "job-config",
         *["job-launcher"] * 3,
     ]
@@ -32,8 +32,8 @@ def test_the_pods_of_mpi() -> None:
     launcher, worker = (replica.pod(job, ReplicaId(role, 0), 0) for role in ("Launcher", "Worker"))
     assert launcher["metadata"]["name"] == "job-launcher"
     assert launcher["spec"]["serviceAccountName"] == "job-launcher"
-    assert [each["name"] for each in launcher["spec"]["initContainers"]] == ["kubectl-delivery"]
-    given = {each["name"]: each["value"] for each in launcher["spec"]["containers"][0]["env"]}
+    assert [container["name"] for container in launcher["spec"]["initContainers"]] == ["kubectl-delivery"]
+    given = {variable["name"]: variable["value"] for variable in launcher["spec"]["containers"][0]["env"]}
     assert given == {
         "OMPI_MCA_plm_rsh_agent": "/etc/mpi/kubexec.sh",
         "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
@@ -54,7 +54,7 @@ def test_a_launcher_whose_image_has_kubectl_gets_no_init_container() -> None:
     job = job_of("MPIJob", TrainingSettings(kubectl_delivery_image=""), Launcher=1, Worker=1)
     launcher = replica.pod(job, ReplicaId("Launcher", 0), 0)["spec"]
     assert "initContainers" not in launcher
-    assert [each["name"] for each in launcher["volumes"]] == ["mpi-job-config"]
+    assert [volume["name"] for volume in launcher["volumes"]] == ["mpi-job-config"]
     assert "\nkubectl exec " in job.framework.extras(job)[0]["data"]["kubexec.sh"]
 
 
@@ -69,16 +69,16 @@ def test_a_launcher_with_gpus_takes_part() -> None:
 
 
 def test_files_and_leave_follow_the_workers() -> None:
-    stage = Stage(make_job("MPIJob", {"Launcher": 1, "Worker": 1})).settle().run().settle()
+    simulation = JobSimulation(make_job("MPIJob", {"Launcher": 1, "Worker": 1})).settle().run().settle()
 
     def hosts() -> str:
-        (config,) = stage.store.objects(CONFIG_MAPS, "default")
+        (config,) = simulation.store.objects(CONFIG_MAPS, "default")
         return str(config["data"]["discover_hosts.sh"])
 
     assert hosts() == "#!/bin/sh\necho job-worker-0:1"
-    stage.scale("Worker", 2).settle()
+    simulation.scale("Worker", 2).settle()
     assert hosts() == "#!/bin/sh\necho job-worker-0:1", "who does not run yet is not named"
-    stage.run().settle()
+    simulation.run().settle()
     assert hosts() == "#!/bin/sh\necho job-worker-0:1\necho job-worker-1:1"
-    (role,) = stage.store.objects(ROLES, "default")
+    (role,) = simulation.store.objects(ROLES, "default")
     assert role["rules"][1]["resourceNames"] == ["job-worker-0", "job-worker-1"]

@@ -14,12 +14,12 @@ _PART = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 def fill(text: str, placement: Placement, known: Collection[str], field: str) -> str:
     """`text` for one replica. `known` are the framework's roles; Invalid, with `field`, for a name that is none."""
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] is None:
+    def value(match: re.Match[str]) -> str:
+        if match[1] is None:
             return "${"
-        if not found[0].endswith("}"):
-            raise Invalid(field, f"{found[0]} has no closing brace; there are {THERE_ARE}")
-        return str(_value(found[1], placement, known, field))
+        if not match[0].endswith("}"):
+            raise Invalid(field, f"{match[0]} has no closing brace; there are {THERE_ARE}")
+        return str(_value(match[1], placement, known, field))
 
     return _PART.sub(value, text)
 

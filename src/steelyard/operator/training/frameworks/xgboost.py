@@ -12,7 +12,7 @@ def environment(placement: Placement) -> Mapping[str, Value]:
     rank = placement.replica_id.index + (
         placement.count(MASTER) if placement.replica_id.role == WORKER else 0
     )
-    found = {
+    variables = {
         "MASTER_PORT": str(placement.port(MASTER, 0)),
         "MASTER_ADDR": placement.host(MASTER, 0),
         "WORLD_SIZE": str(placement.job.total),
@@ -20,9 +20,9 @@ def environment(placement: Placement) -> Mapping[str, Value]:
         "PYTHONUNBUFFERED": "1",
     }
     if placement.count(WORKER) == 0:
-        return found
+        return variables
     return {
-        **found,
+        **variables,
         "WORKER_PORT": str(placement.port(WORKER, 0)),
         "WORKER_ADDRS": ",".join(placement.hosts(WORKER)),
     }

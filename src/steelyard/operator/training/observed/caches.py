@@ -35,7 +35,7 @@ BY_CONTROLLER = "controller"
 BY_LABELS = "labels"
 BY_FRAMEWORK = "framework"
 UNRESOLVED = "unresolved"
-_KINDS = {operator_name(each.kind): each for each in TRAINING}
+_KINDS = {operator_name(resource.kind): resource for resource in TRAINING}
 
 
 def child_kinds(settings: OperatorSettings) -> tuple[Resource, ...]:
@@ -71,23 +71,23 @@ class TrainingCaches:
         owners: Mapping[str, Key],
         watcher: Watcher,
     ) -> None:
-        self._jobs = {each: informer for each, informer in jobs.items() if each in TRAINING}
+        self._jobs = {resource: informer for resource, informer in jobs.items() if resource in TRAINING}
         self._owners = owners
         self._watcher = watcher
         self._settings = settings
         self._children = {
-            each: Informer(
+            resource: Informer(
                 cluster,
-                each,
+                resource,
                 namespace=settings.namespace,
                 label_selector=JOB_NAME,
                 indexes={BY_CONTROLLER: _controller, BY_LABELS: _job_of_orphan},
-                transform=slim_pod if each == PODS else slim,
+                transform=slim_pod if resource == PODS else slim,
                 on_change=self._child_changed,
-                optional=each not in (PODS, SERVICES),
+                optional=resource not in (PODS, SERVICES),
                 packed=True,
             )
-            for each in ((*child_kinds(settings), PODS) if self._jobs else ())
+            for resource in ((*child_kinds(settings), PODS) if self._jobs else ())
         }
         self._frameworks = (
             Informer(cluster, FRAMEWORKS, on_change=self._framework_changed, optional=True)
@@ -106,9 +106,9 @@ class TrainingCaches:
         objects: list[Json] = []
         pods: list[Json] = []
         for kind, informer in self._children.items():
-            found = pods if kind == PODS else objects
-            found += informer.by_index(BY_CONTROLLER, metadata["uid"])
-            found += informer.by_index(BY_LABELS, labelled)
+            cached = pods if kind == PODS else objects
+            cached += informer.by_index(BY_CONTROLLER, metadata["uid"])
+            cached += informer.by_index(BY_LABELS, labelled)
         return objects, pods
 
     def settings(self) -> OperatorSettings:
@@ -123,13 +123,13 @@ class TrainingCaches:
     def _framework_changed(self, old: Json | None, new: Json | None) -> None:
         """Jobs that could not begin, because their framework was missing or wrong, are looked at again."""
         assert self._frameworks is not None
-        frameworks = {each["metadata"]["name"]: each for each in self._frameworks.items()}
+        frameworks = {framework["metadata"]["name"]: framework for framework in self._frameworks.items()}
         self._settings = self._settings.model_copy(update={"frameworks": frameworks})
         waiting = self._jobs[DL_JOBS].by_index(BY_FRAMEWORK, UNRESOLVED)
         self._look_again(job["metadata"]["uid"] for job in waiting)
 
     def _child_changed(self, old: Json | None, new: Json | None) -> None:
-        uids = {uid for each in (old, new) if each for uid in (*_controller(each), *self._adopter(each))}
+        uids = {uid for obj in (old, new) if obj for uid in (*_controller(obj), *self._adopter(obj))}
         self._look_again(uids)
         if new and new["kind"] == PODS.kind:
             for uid in uids & self._owners.keys():
@@ -204,8 +204,10 @@ def slim_pod(obj: Json) -> Json:
     metadata.pop("managedFields", None)
     metadata.pop("annotations", None)
     kept = {name: status[name] for name in _POD_STATUS if name in status}
-    for which in (each for each in _CONTAINERS if each in kept):
-        kept[which] = [{name: each[name] for name in _CONTAINER if name in each} for each in kept[which]]
+    for which in (name for name in _CONTAINERS if name in kept):
+        kept[which] = [
+            {name: container[name] for name in _CONTAINER if name in container} for container in kept[which]
+        ]
     return {
         "apiVersion": obj["apiVersion"],
         "kind": obj["kind"],

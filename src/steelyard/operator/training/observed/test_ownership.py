@@ -14,7 +14,7 @@ from steelyard.operator.edge import NullRecorder
 from steelyard.operator.training.simulation.job_simulation import (
     NAMESPACE,
     SETTINGS,
-    Stage,
+    JobSimulation,
     StoreCaches,
     make_job,
 )
@@ -35,46 +35,46 @@ def orphan(name: str = "job-worker-0", index: str = "0", **labels: str) -> Json:
     return {"metadata": metadata, "spec": {"containers": [{"name": "pytorch", "image": "train"}]}}
 
 
-def owner(stage: Stage, name: str) -> Json | None:
-    return controller_of(stage.pods()[name])
+def owner(simulation: JobSimulation, name: str) -> Json | None:
+    return controller_of(simulation.pods()[name])
 
 
 def test_what_nobody_controls_and_has_the_labels_is_adopted() -> None:
-    stage = Stage(make_job())
-    uid = stage.store.create(PODS, orphan())["metadata"]["uid"]
-    stage.settle()
-    assert sorted(stage.pods()) == NAMES
-    assert stage.pods()["job-worker-0"]["metadata"]["uid"] == uid
-    assert (owner(stage, "job-worker-0") or {})["uid"] == stage.job["metadata"]["uid"]
-    assert stage.run().end("job-master-0").settle().state == "Succeeded"
+    simulation = JobSimulation(make_job())
+    uid = simulation.store.create(PODS, orphan())["metadata"]["uid"]
+    simulation.settle()
+    assert sorted(simulation.pods()) == NAMES
+    assert simulation.pods()["job-worker-0"]["metadata"]["uid"] == uid
+    assert (owner(simulation, "job-worker-0") or {})["uid"] == simulation.job["metadata"]["uid"]
+    assert simulation.run().end("job-master-0").settle().state == "Succeeded"
 
 
 def test_a_finished_or_suspended_job_adopts_nothing() -> None:
-    stage = Stage(make_job(policy={"suspend": True})).settle()
-    stage.store.create(PODS, orphan())
-    stage.settle()
-    assert owner(stage, "job-worker-0") is None
+    simulation = JobSimulation(make_job(policy={"suspend": True})).settle()
+    simulation.store.create(PODS, orphan())
+    simulation.settle()
+    assert owner(simulation, "job-worker-0") is None
 
 
 def test_what_has_lost_its_labels_is_let_go_and_stands_in_the_way_of_its_name() -> None:
-    stage = Stage(make_job()).settle().run()
-    pod = stage.pods()["job-worker-0"]
+    simulation = JobSimulation(make_job()).settle().run()
+    pod = simulation.pods()["job-worker-0"]
     pod["metadata"]["labels"]["training.kubeflow.org/operator-name"] = "somebody-else"
-    stage.store.put(pod)
-    stage.settle()
-    assert owner(stage, "job-worker-0") is None
-    assert stage.state == "Failed"
-    assert stage.said("Failed") == "Pod job-worker-0 exists and belongs to nobody that controls it"
+    simulation.store.put(pod)
+    simulation.settle()
+    assert owner(simulation, "job-worker-0") is None
+    assert simulation.state == "Failed"
+    assert simulation.said("Failed") == "Pod job-worker-0 exists and belongs to nobody that controls it"
 
 
 def test_what_has_lost_the_label_by_which_it_is_watched_is_let_go() -> None:
-    stage = Stage(make_job()).settle().run()
-    pod = stage.pods()["job-worker-0"]
+    simulation = JobSimulation(make_job()).settle().run()
+    pod = simulation.pods()["job-worker-0"]
     del pod["metadata"]["labels"]["training.kubeflow.org/job-name"]
-    stage.store.put(pod)
-    stage.settle()
-    assert owner(stage, "job-worker-0") is None
-    assert stage.state == "Failed"
+    simulation.store.put(pod)
+    simulation.settle()
+    assert owner(simulation, "job-worker-0") is None
+    assert simulation.state == "Failed"
 
 
 @pytest.mark.parametrize(
@@ -85,83 +85,85 @@ def test_what_has_lost_the_label_by_which_it_is_watched_is_let_go() -> None:
     ],
 )
 def test_a_name_that_is_taken_fails_the_job_and_leaves_the_other_alone(labels: Json, whose: str) -> None:
-    stage = Stage(make_job())
-    theirs = stage.store.create(PODS, orphan(**labels))
-    stage.settle()
-    assert stage.state == "Failed"
-    assert stage.condition("Failed") is not None
-    assert (stage.condition("Failed") or {})["reason"] == "PyTorchJobFailed"
-    assert stage.said("Failed") == f"Pod job-worker-0 exists and belongs to {whose}"
-    assert stage.pods()["job-worker-0"] == theirs
-    assert stage.status["completionTime"]
+    simulation = JobSimulation(make_job())
+    theirs = simulation.store.create(PODS, orphan(**labels))
+    simulation.settle()
+    assert simulation.state == "Failed"
+    assert simulation.condition("Failed") is not None
+    assert (simulation.condition("Failed") or {})["reason"] == "PyTorchJobFailed"
+    assert simulation.said("Failed") == f"Pod job-worker-0 exists and belongs to {whose}"
+    assert simulation.pods()["job-worker-0"] == theirs
+    assert simulation.status["completionTime"]
 
 
 def test_two_jobs_of_one_name_and_of_two_kinds_do_not_share_pods() -> None:
-    stage = Stage(make_job()).settle()
-    before = stage.pods()
+    simulation = JobSimulation(make_job()).settle()
+    before = simulation.pods()
     other = make_job("XGBoostJob")
-    stage.store.create(stage.key.resource, {**other, "metadata": {"name": "x", "namespace": NAMESPACE}})
-    assert stage.settle().pods() == before
+    simulation.store.create(
+        simulation.key.resource, {**other, "metadata": {"name": "x", "namespace": NAMESPACE}}
+    )
+    assert simulation.settle().pods() == before
 
 
-def refuse(stage: Stage, error: Exception) -> None:
+def refuse(simulation: JobSimulation, error: Exception) -> None:
     def before(verb: str, resource: Resource, name: str) -> None:
         if (verb, resource, name) == ("create", PODS, "job-worker-1"):
             raise error
 
-    stage.cluster.before_call = before
+    simulation.cluster.before_call = before
 
 
 @pytest.mark.parametrize("error", [Invalid, BadRequest])
 def test_a_pod_that_the_api_finds_invalid_or_cannot_read_fails_the_job(error: type[ApiError]) -> None:
-    stage = Stage(make_job())
-    refuse(stage, error("spec.containers[0].image: is required"))
-    stage.settle()
-    assert stage.state == "Failed"
-    assert (stage.condition("Failed") or {})["reason"] == "PyTorchJobFailedValidation"
-    assert stage.said("Failed") == "Pod job-worker-1: spec.containers[0].image: is required"
+    simulation = JobSimulation(make_job())
+    refuse(simulation, error("spec.containers[0].image: is required"))
+    simulation.settle()
+    assert simulation.state == "Failed"
+    assert (simulation.condition("Failed") or {})["reason"] == "PyTorchJobFailedValidation"
+    assert simulation.said("Failed") == "Pod job-worker-1: spec.containers[0].image: is required"
 
 
 def test_a_pod_that_exceeds_a_quota_is_tried_again() -> None:
-    stage = Stage(make_job())
-    refuse(stage, Forbidden("exceeded quota"))
-    stage.step()
+    simulation = JobSimulation(make_job())
+    refuse(simulation, Forbidden("exceeded quota"))
+    simulation.step()
     with pytest.raises(Forbidden):
-        stage.step()
-    stage.cluster.before_call = None
-    assert sorted(stage.settle().pods()) == NAMES
+        simulation.step()
+    simulation.cluster.before_call = None
+    assert sorted(simulation.settle().pods()) == NAMES
 
 
 def test_a_job_of_many_replicas_is_made_in_one_look_many_at_a_time() -> None:
-    stage = Stage(make_job(replicas={"Worker": 100}))
-    stage.settle()
-    assert len(stage.pods()) == 100
-    assert stage.key.resource == PYTORCH_JOBS
+    simulation = JobSimulation(make_job(replicas={"Worker": 100}))
+    simulation.settle()
+    assert len(simulation.pods()) == 100
+    assert simulation.key.resource == PYTORCH_JOBS
 
 
 def test_a_job_of_many_hundred_replicas_leaves_turns_to_others() -> None:
-    stage, made = Stage(make_job(replicas={"Worker": 200})), list[int]()
-    stage.step()
+    simulation, made = JobSimulation(make_job(replicas={"Worker": 200})), list[int]()
+    simulation.step()
     for _ in range(2):
-        stage.step()
-        made.append(len(stage.pods()) + len(stage.services()))
-        assert stage.look is None or stage.look > stage.now
+        simulation.step()
+        made.append(len(simulation.pods()) + len(simulation.services()))
+        assert simulation.look is None or simulation.look > simulation.now
     assert made == [256, 400]
-    assert stage.settle().look is None
+    assert simulation.settle().look is None
 
 
 def test_of_many_that_fail_the_rest_is_not_tried() -> None:
-    stage, tried = Stage(make_job(replicas={"Worker": 100})), list[str]()
+    simulation, tried = JobSimulation(make_job(replicas={"Worker": 100})), list[str]()
 
     def before(verb: str, resource: Resource, name: str) -> None:
         if (verb, resource) == ("create", PODS):
             tried.append(name)
             raise Forbidden("exceeded quota")
 
-    stage.step()
-    stage.cluster.before_call = before
+    simulation.step()
+    simulation.cluster.before_call = before
     with pytest.raises(Forbidden):
-        stage.step()
+        simulation.step()
     assert len(tried) == 1, "in memory no call waits, so the first refusal comes before the second call"
 
 
@@ -182,10 +184,10 @@ def test_a_definition_that_keeps_no_status_of_ours_is_told_and_not_written_to_fo
         def record_event(self, resource: Json, event: Event) -> None:
             reasons.append(event.reason)
 
-    stage = Stage(make_job())
+    simulation = JobSimulation(make_job())
     pruning = Pruning()
-    pruning.store = stage.store
-    stage.controller = Controller(pruning, StoreCaches(stage.cluster, SETTINGS), EventReasons())
-    stage.settle()
+    pruning.store = simulation.store
+    simulation.controller = Controller(pruning, StoreCaches(simulation.cluster, SETTINGS), EventReasons())
+    simulation.settle()
     assert "StatusNotKept" in reasons
-    assert sorted(stage.pods()) == NAMES
+    assert sorted(simulation.pods()) == NAMES

@@ -19,9 +19,9 @@ NOON = "2026-01-01T12:00:00Z"
 def look(phase: str = "Running", policy: str = "Never", containers: Any = (), **more: Any) -> ObservedPod:
     metadata = {"name": "job-worker-1", "uid": "uid", "labels": LABELS, **more.pop("metadata", {})}
     status = {"phase": phase, "containerStatuses": list(containers), **more}
-    found = observe_pod({"metadata": metadata, "spec": {"restartPolicy": policy}, "status": status}, JOB)
-    assert found is not None
-    return found
+    observed = observe_pod({"metadata": metadata, "spec": {"restartPolicy": policy}, "status": status}, JOB)
+    assert observed is not None
+    return observed
 
 
 def ended(code: int, name: str = "pytorch", at: str = NOON, **more: Any) -> Json:
@@ -37,7 +37,7 @@ def condition(type: str, status: str, **more: str) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("found", "phase"),
+    ("pod", "phase"),
     [
         pytest.param(look("Pending"), "Pending", id="pending"),
         pytest.param(look("Unknown"), "Running", id="unknown"),
@@ -58,23 +58,23 @@ def condition(type: str, status: str, **more: str) -> Json:
         pytest.param(look("Failed"), "Failed", id="no container tells"),
     ],
 )
-def test_the_frameworks_container_decides(found: ObservedPod, phase: str) -> None:
-    assert found.phase == phase
+def test_the_frameworks_container_decides(pod: ObservedPod, phase: str) -> None:
+    assert pod.phase == phase
 
 
 def test_a_failure_without_exit_code_is_worth_a_retry() -> None:
-    found = look("Failed", reason="StartError", message="no")
-    assert found.termination is not None
-    assert (found.termination.exit_code, found.termination.reason) == (0xBEEF, "StartError")
+    pod = look("Failed", reason="StartError", message="no")
+    assert pod.termination is not None
+    assert (pod.termination.exit_code, pod.termination.reason) == (0xBEEF, "StartError")
 
 
 def test_an_init_container_says_why_the_others_never_began() -> None:
     ended = {"exitCode": 2, "reason": "Error", "message": "no such data"}
-    found = look(
+    pod = look(
         "Failed", initContainerStatuses=[{"name": "fetch", "state": {"terminated": ended}}]
     ).termination
-    assert found is not None
-    assert (found.exit_code, found.message) == (
+    assert pod is not None
+    assert (pod.exit_code, pod.message) == (
         0xBEEF,
         "init container fetch exited with code 2: no such data",
     )
@@ -85,7 +85,7 @@ TARGET = condition("DisruptionTarget", "True", reason="PreemptionByScheduler")
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("pod", "why"),
     [
         pytest.param(look(), "", id="nothing"),
         pytest.param(look("Failed", reason="Evicted"), "Evicted", id="evicted"),
@@ -103,8 +103,8 @@ TARGET = condition("DisruptionTarget", "True", reason="PreemptionByScheduler")
         pytest.param(look(conditions=[condition("DisruptionTarget", "False")]), "", id="not preempted"),
     ],
 )
-def test_who_ended_it(found: ObservedPod, why: str) -> None:
-    assert found.disruption == why
+def test_who_ended_it(pod: ObservedPod, why: str) -> None:
+    assert pod.disruption == why
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Stored
 from steelyard.operator.simulation.exploration import Actor
 from steelyard.operator.simulation.lagging_caches import peek
-from steelyard.operator.simulation.simulator import Bench, State, differing
+from steelyard.operator.simulation.simulator import Simulator, State, differing
 from steelyard.operator.training.conditions import finished, holds
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, RESTART_SCOPE
 from steelyard.types import Json
@@ -16,13 +16,13 @@ from steelyard.types import Json
 Objects = Mapping[StoreKey, Stored]
 
 
-def change_fault(before: Json | None, state: State, bench: Bench, actor: Actor) -> str:
+def change_fault(before: Json | None, state: State, simulator: Simulator, actor: Actor) -> str:
     """What is wrong with a change; empty when nothing is."""
-    old, new = state.objects.objects, bench.store.stored
+    old, new = state.objects.objects, simulator.store.stored
     changed = differing(old, new)
     if not changed:
         return ""
-    job = bench.resource()
+    job = simulator.resource()
     faults = [_status_fault(before, job)]
     if actor != "surroundings":
         faults.append(_foreign_touched(old, changed))
@@ -57,15 +57,15 @@ def _status_fault(before: Json | None, after: Json | None) -> str:
 
 
 def _lowered(was: Json, is_now: Json) -> str:
-    attempts = {(each["type"], each["index"]): each["attempt"] for each in was.get("replicas") or ()}
-    for each in is_now.get("replicas") or ():
-        if each["attempt"] < attempts.get((each["type"], each["index"]), 0):
-            return f"the attempt of {each['pod']} was taken back to {each['attempt']}"
+    attempts = {(entry["type"], entry["index"]): entry["attempt"] for entry in was.get("replicas") or ()}
+    for entry in is_now.get("replicas") or ():
+        if entry["attempt"] < attempts.get((entry["type"], entry["index"]), 0):
+            return f"the attempt of {entry['pod']} was taken back to {entry['attempt']}"
     return ""
 
 
 def _counted_twice(status: Json) -> str:
-    uids = [each["uid"] for each in status.get("failures") or () if not each.get("inPlace")]
+    uids = [failure["uid"] for failure in status.get("failures") or () if not failure.get("inPlace")]
     return "" if len(uids) == len(set(uids)) else f"a failure is on record twice: {uids}"
 
 
@@ -87,7 +87,7 @@ def _made_fault(before: Json | None, old: Objects, new: Objects, changed: Iterab
         if not conditions or finished(conditions) or holds(conditions, "Suspended"):
             return f"{pod['metadata']['name']} was made for what has not begun, has finished or is suspended"
         together = RESTART_SCOPE not in (before["metadata"].get("annotations") or {})
-        there = [peek(each.raw) for each in old.values()] if together else []
+        there = [peek(stored.raw) for stored in old.values()] if together else []
         if fault := _attempt_fault(pod, status, there):
             return fault
     return ""
@@ -99,7 +99,7 @@ def _ended_fault(before: Json | None, old: Objects, new: Objects, changed: Itera
     conditions = status.get("conditions") or ()
     if finished(conditions) or holds(conditions, "Suspended"):
         return ""
-    replicas = {each["pod"]: each for each in status.get("replicas") or ()}
+    replicas = {entry["pod"]: entry for entry in status.get("replicas") or ()}
     for key in changed:
         if key.resource != PODS or key not in old or not _goes(key, old, new):
             continue
@@ -118,7 +118,7 @@ def _goes(key: StoreKey, old: Objects, new: Objects) -> bool:
 
 
 def _attempt_fault(pod: Json, status: Json, there: Iterable[Json]) -> str:
-    replicas = {(each["type"].lower(), str(each["index"])): each for each in status.get("replicas") or ()}
+    replicas = {(entry["type"].lower(), str(entry["index"])): entry for entry in status.get("replicas") or ()}
     name, replica_id = pod["metadata"]["name"], _replica_id(pod)
     if replica_id in replicas:
         wanted = replicas[replica_id]
@@ -126,13 +126,13 @@ def _attempt_fault(pod: Json, status: Json, there: Iterable[Json]) -> str:
             return f"{name} is attempt {_attempt(pod)}, and {wanted['attempt']} is on record"
         if wanted.get("phase") == "Succeeded":
             return f"{name} was made although it had succeeded"
-    for each in there:
-        owner = controller_of(each) or {}
-        if each["kind"] != "Pod" or owner.get("uid") != (controller_of(pod) or {}).get("uid"):
+    for obj in there:
+        owner = controller_of(obj) or {}
+        if obj["kind"] != "Pod" or owner.get("uid") != (controller_of(pod) or {}).get("uid"):
             continue
-        known = replicas.get(_replica_id(each))
-        if known and _attempt(each) < known["attempt"]:
-            return f"{name} was made beside {each['metadata']['name']}, which is of the past"
+        known = replicas.get(_replica_id(obj))
+        if known and _attempt(obj) < known["attempt"]:
+            return f"{name} was made beside {obj['metadata']['name']}, which is of the past"
     return ""
 
 
@@ -148,43 +148,45 @@ def _attempt(pod: Json) -> int:
 # ---- the end
 
 
-def end_fault(bench: Bench) -> str:
+def end_fault(simulator: Simulator) -> str:
     """What is wrong with an end; empty when nothing is."""
-    job = bench.resource()
+    job = simulator.resource()
     if job is None:
-        return "" if "to be deleted" in bench.facts else "the job is gone"
+        return "" if "to be deleted" in simulator.facts else "the job is gone"
     status = job.get("status") or {}
     conditions = status.get("conditions") or []
     if not finished(conditions):
-        return f"it has not finished: {[each['type'] for each in conditions]}"
+        return f"it has not finished: {[condition['type'] for condition in conditions]}"
     if not status.get("completionTime") or not status.get("startTime"):
         return "it has no times"
-    fell = sum(fact.startswith("fell ") for fact in bench.facts)
+    fell = sum(fact.startswith("fell ") for fact in simulator.facts)
     if status.get("restarts", 0) + status.get("disruptions", 0) > fell:
         return f"{status['restarts']} restarts and {status['disruptions']} disruptions after {fell} falls"
-    return _failure_fault(job, bench) if holds(conditions, "Failed") else _success_fault(status)
+    return _failure_fault(job, simulator) if holds(conditions, "Failed") else _success_fault(status)
 
 
-def _failure_fault(job: Json, bench: Bench) -> str:
-    message = next(each["message"] for each in job["status"]["conditions"] if each["type"] == "Failed")
+def _failure_fault(job: Json, simulator: Simulator) -> str:
+    message = next(
+        condition["message"] for condition in job["status"]["conditions"] if condition["type"] == "Failed"
+    )
     limit = job["spec"]["runPolicy"].get("backoffLimit")
-    fell = sum(fact.startswith("fell ") for fact in bench.facts)
-    types = next(each for name, each in job["spec"].items() if name.endswith("ReplicaSpecs"))
-    never = any(each.get("restartPolicy") == "Never" for each in types.values())
+    fell = sum(fact.startswith("fell ") for fact in simulator.facts)
+    types = next(field for name, field in job["spec"].items() if name.endswith("ReplicaSpecs"))
+    never = any(replica_type.get("restartPolicy") == "Never" for replica_type in types.values())
     explained = (
         (
             "replica(s) failed" in message
-            and ("for good" in bench.facts or (never and "failed" in bench.facts))
+            and ("for good" in simulator.facts or (never and "failed" in simulator.facts))
         )
         or ("backoff limit" in message and limit is not None and fell > limit)
-        or ("belongs to" in message and "foreign" in bench.facts)
+        or ("belongs to" in message and "foreign" in simulator.facts)
         or "deadline" in message
     )
-    return "" if explained else f"{message} after {sorted(bench.facts) or 'nothing'}"
+    return "" if explained else f"{message} after {sorted(simulator.facts) or 'nothing'}"
 
 
 def _success_fault(status: Json) -> str:
     counts = status["replicaStatuses"]
-    if any(each.get("active") for each in counts.values()):
+    if any(entry.get("active") for entry in counts.values()):
         return f"something is active after the success: {counts}"
     return ""

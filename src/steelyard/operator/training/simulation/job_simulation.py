@@ -1,4 +1,4 @@
-"""Jobs for tests, and a stage to play them on: the edge over an in-memory cluster, with hands for what Pods do."""
+"""A simulated training job for tests: the edge over a cluster in memory, and methods for what Pods and people do."""
 
 import asyncio
 from collections.abc import Mapping
@@ -69,16 +69,16 @@ class StoreCaches:
         self.blind: set[str] = set()
 
     def resource(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        found = self._store.find(resource, name, namespace)
-        return slim_job(found) if found else None
+        stored = self._store.find(resource, name, namespace)
+        return slim_job(stored) if stored else None
 
     def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
         job, kinds = resource["metadata"], child_kinds(self._settings)
         own = [
-            [each for each in self._store.objects(kind, job["namespace"]) if self._shown(job, each)]
+            [obj for obj in self._store.objects(kind, job["namespace"]) if self._shown(job, obj)]
             for kind in (*kinds, PODS)
         ]
-        return [slim(each) for found in own[:-1] for each in found], [slim_pod(each) for each in own[-1]]
+        return [slim(obj) for found in own[:-1] for obj in found], [slim_pod(obj) for obj in own[-1]]
 
     def _shown(self, job: Json, child: Json) -> bool:
         return child["metadata"]["name"] not in self.blind and self.concerns(job, child)
@@ -98,7 +98,7 @@ class StoreCaches:
         return True
 
 
-class Stage:
+class JobSimulation:
     """One job. What Pods do happens through `run`, `end` and `remove`; `settle` lets the operator answer."""
 
     def __init__(self, job: Json, settings: OperatorSettings = SETTINGS) -> None:
@@ -113,7 +113,7 @@ class Stage:
 
     # ---- the operator
 
-    def settle(self) -> "Stage":
+    def settle(self) -> "JobSimulation":
         """Until looking again changes nothing, and looking twice neither."""
         for _ in range(30):
             before = self.store.version
@@ -139,13 +139,15 @@ class Stage:
     def _few(self) -> bool:
         """Whether the edge makes one call after the other, so that nothing needs an event loop."""
         types = self.job["spec"].get(self._types) or {}
-        replicas = max(sum(each.get("replicas", 1) for each in types.values()), len(self.pods()))
+        replicas = max(
+            sum(replica_type.get("replicas", 1) for replica_type in types.values()), len(self.pods())
+        )
         return bool(2 * replicas <= concurrency.FEW)
 
-    def wait(self, seconds: float) -> "Stage":
+    def wait(self, seconds: float) -> "JobSimulation":
         return self.wait_unseen(seconds).settle()
 
-    def wait_unseen(self, seconds: float) -> "Stage":
+    def wait_unseen(self, seconds: float) -> "JobSimulation":
         self.now += timedelta(seconds=seconds)
         return self
 
@@ -166,38 +168,38 @@ class Stage:
         return str(self.status["conditions"][-1]["type"])
 
     def condition(self, type: str) -> Json | None:
-        return next((each for each in self.status["conditions"] if each["type"] == type), None)
+        return next((condition for condition in self.status["conditions"] if condition["type"] == type), None)
 
     def said(self, type: str) -> str:
         return str((self.condition(type) or {})["message"])
 
     def pods(self) -> dict[str, Json]:
-        return {each["metadata"]["name"]: each for each in self.store.objects(PODS)}
+        return {pod["metadata"]["name"]: pod for pod in self.store.objects(PODS)}
 
     def services(self) -> list[str]:
-        return [each["metadata"]["name"] for each in self.store.objects(SERVICES)]
+        return [service["metadata"]["name"] for service in self.store.objects(SERVICES)]
 
     def replica(self, name: str) -> Json:
         """Its row of the status."""
-        return next(each for each in self.status["replicas"] if each["pod"] == name)
+        return next(entry for entry in self.status["replicas"] if entry["pod"] == name)
 
     # ---- hands
 
-    def patch_spec(self, **fields: Any) -> "Stage":
+    def patch_spec(self, **fields: Any) -> "JobSimulation":
         self.store.update(self._key(), lambda old: {**old, "spec": {**old["spec"], **fields}})
         return self.settle()
 
-    def scale(self, role: str, count: int) -> "Stage":
+    def scale(self, role: str, count: int) -> "JobSimulation":
         types = self.job["spec"][self._types]
         return self.patch_spec(**{self._types: {**types, role: {**types[role], "replicas": count}}})
 
-    def run(self, *names: str, **fields: Any) -> "Stage":
+    def run(self, *names: str, **fields: Any) -> "JobSimulation":
         """These Pods run, or all that wait."""
         for name in names or [name for name, pod in self.pods().items() if _phase(pod) == "Pending"]:
             self._set(name, {"phase": "Running", "startTime": time_text(self.now), **fields}, {"running": {}})
         return self.settle()
 
-    def end(self, name: str, code: int = 0, message: str = "", **fields: Any) -> "Stage":
+    def end(self, name: str, code: int = 0, message: str = "", **fields: Any) -> "JobSimulation":
         """The container ends; the operator has not looked yet."""
         ended = {"exitCode": code, "finishedAt": time_text(self.now), "message": message}
         ended |= {"reason": "Completed" if code == 0 else "Error"}
@@ -205,42 +207,42 @@ class Stage:
         self._set(name, {"phase": phase, **fields}, {"terminated": ended})
         return self
 
-    def evict(self, name: str, reason: str = "Evicted") -> "Stage":
+    def evict(self, name: str, reason: str = "Evicted") -> "JobSimulation":
         self._set(name, {"phase": "Failed", "reason": reason}, {})
         return self
 
-    def again(self, name: str, count: int, code: int = 1) -> "Stage":
+    def again(self, name: str, count: int, code: int = 1) -> "JobSimulation":
         """The kubelet has started its container so often again."""
         last = {"terminated": {"exitCode": code, "finishedAt": time_text(self.now), "reason": "Error"}}
         self._set(name, {"phase": "Running"}, {"running": {}}, restartCount=count, lastState=last)
         return self
 
-    def on_node(self, *names: str) -> "Stage":
+    def on_node(self, *names: str) -> "JobSimulation":
         """Pods that end slowly when they are deleted."""
         for name in names:
             pod = self.pods()[name]
             self.store.put({**pod, "spec": {**pod["spec"], "nodeName": "node"}})
         return self
 
-    def lose(self, name: str) -> "Stage":
+    def lose(self, name: str) -> "JobSimulation":
         """Its node does not answer any more."""
         ready = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
         lost = {**ready, "lastTransitionTime": time_text(self.now)}
         self._set(name, {"phase": "Running", "conditions": [lost]}, {"running": {}})
         return self
 
-    def remove(self, name: str, grace: int = 0) -> "Stage":
+    def remove(self, name: str, grace: int = 0) -> "JobSimulation":
         """`kubectl delete pod`."""
         self.on_node(name)
         self.store.delete(self._key(PODS, name), grace_seconds=grace)
         return self
 
-    def gone(self, name: str) -> "Stage":
+    def gone(self, name: str) -> "JobSimulation":
         """The kubelet confirms that it has ended."""
         self.store.remove(PODS, name, self.key.namespace)
         return self
 
-    def set_status(self, name: str, status: Json) -> "Stage":
+    def set_status(self, name: str, status: Json) -> "JobSimulation":
         self.store.set_status(PODS, name, self.key.namespace, status)
         return self
 

@@ -1,6 +1,6 @@
 """What befalls the Pods of a training job in the exploration: they start, end, are evicted, deleted, lost, taken out.
 
-`world.py` asks which of it may come next.
+`scenario.py` asks which of it may come next.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,22 +10,22 @@ from steelyard.kube.resource import PODS, resource_of
 from steelyard.kube.store import Key as StoreKey
 from steelyard.operator.conditions import time_text
 from steelyard.operator.simulation.exploration import Move
-from steelyard.operator.simulation.simulator import Bench
+from steelyard.operator.simulation.simulator import Simulator
 from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE
 from steelyard.types import Json
 
 
-def own_pods(bench: Bench) -> list[Json]:
+def own_pods(simulator: Simulator) -> list[Json]:
     """Those of training jobs, whether somebody controls them or not."""
-    pods = bench.objects(PODS)
-    return [each for each in pods if (controller_of(each) or {}).get("kind") != "Other"]
+    pods = simulator.objects(PODS)
+    return [pod for pod in pods if (controller_of(pod) or {}).get("kind") != "Other"]
 
 
 def pod_moves(pod: Json, job: Json | None) -> Iterable[Move]:
     """What may happen to it next; `job` is the one that has its owner's name now."""
     status, uid = pod.get("status") or {}, pod["metadata"]["uid"]
-    lost = any(each.get("reason") == "NodeNotReady" for each in status.get("conditions") or ())
+    lost = any(condition.get("reason") == "NodeNotReady" for condition in status.get("conditions") or ())
     if pod["metadata"].get("deletionTimestamp"):
         if not lost or _is_a_predecessors(pod, job):  # the cluster's own garbage collector sees to that
             yield Move("Pod is gone", 0, remove(pod))
@@ -55,73 +55,75 @@ def _is_a_predecessors(pod: Json, job: Json | None) -> bool:
 # ---- what each of them does
 
 
-def _fell(uid: str, run: Callable[[Bench], None], *facts: str) -> Callable[[Bench], None]:
-    def runs(bench: Bench) -> None:
-        bench.fact(f"fell {uid}", *facts)
-        run(bench)
+def _fell(uid: str, run: Callable[[Simulator], None], *facts: str) -> Callable[[Simulator], None]:
+    def runs(simulator: Simulator) -> None:
+        simulator.fact(f"fell {uid}", *facts)
+        run(simulator)
 
     return runs
 
 
-def _starts(pod: Json) -> Callable[[Bench], None]:
-    def run(bench: Bench) -> None:
-        bench.store.put({**pod, "spec": {**pod["spec"], "nodeName": "node"}})
-        _sets(pod, {"phase": "Running"}, {"running": {}})(bench)
+def _starts(pod: Json) -> Callable[[Simulator], None]:
+    def run(simulator: Simulator) -> None:
+        simulator.store.put({**pod, "spec": {**pod["spec"], "nodeName": "node"}})
+        _sets(pod, {"phase": "Running"}, {"running": {}})(simulator)
 
     return run
 
 
-def _ends(pod: Json, code: int) -> Callable[[Bench], None]:
-    def run(bench: Bench) -> None:
+def _ends(pod: Json, code: int) -> Callable[[Simulator], None]:
+    def run(simulator: Simulator) -> None:
         phase = "Failed" if code else "Succeeded"
-        ended = {"exitCode": code, "finishedAt": time_text(bench.now)}
-        _sets(pod, {"phase": phase}, {"terminated": ended})(bench)
+        ended = {"exitCode": code, "finishedAt": time_text(simulator.now)}
+        _sets(pod, {"phase": phase}, {"terminated": ended})(simulator)
 
     return run
 
 
-def _sets(pod: Json, status: Json, state: Json | None = None) -> Callable[[Bench], None]:
+def _sets(pod: Json, status: Json, state: Json | None = None) -> Callable[[Simulator], None]:
     name, main = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
     containers = {"containerStatuses": [{"name": main, "state": state}]} if state else {}
-    return lambda bench: ignored(bench.store.set_status(PODS, name, NAMESPACE, {**status, **containers}))
+    return lambda simulator: ignored(
+        simulator.store.set_status(PODS, name, NAMESPACE, {**status, **containers})
+    )
 
 
-def _deletes(pod: Json) -> Callable[[Bench], None]:
-    return lambda bench: bench.store.delete(StoreKey(PODS, NAMESPACE, pod["metadata"]["name"]))
+def _deletes(pod: Json) -> Callable[[Simulator], None]:
+    return lambda simulator: simulator.store.delete(StoreKey(PODS, NAMESPACE, pod["metadata"]["name"]))
 
 
-def remove(obj: Json) -> Callable[[Bench], None]:
-    return lambda bench: bench.store.remove(resource_of(obj), obj["metadata"]["name"], NAMESPACE)
+def remove(obj: Json) -> Callable[[Simulator], None]:
+    return lambda simulator: simulator.store.remove(resource_of(obj), obj["metadata"]["name"], NAMESPACE)
 
 
-def _loses(pod: Json) -> Callable[[Bench], None]:
-    def run(bench: Bench) -> None:
+def _loses(pod: Json) -> Callable[[Simulator], None]:
+    def run(simulator: Simulator) -> None:
         ready = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
-        lost = {**ready, "lastTransitionTime": time_text(bench.now)}
-        _sets(pod, {"phase": "Running", "conditions": [lost]}, {"running": {}})(bench)
+        lost = {**ready, "lastTransitionTime": time_text(simulator.now)}
+        _sets(pod, {"phase": "Running", "conditions": [lost]}, {"running": {}})(simulator)
 
     return run
 
 
-def _unlabels(pod: Json) -> Callable[[Bench], None]:
+def _unlabels(pod: Json) -> Callable[[Simulator], None]:
     """Somebody takes it out of the job, to look at it."""
     metadata = {**pod["metadata"], "labels": {JOB_NAME: "none"}}
-    return lambda bench: ignored(bench.store.put({**pod, "metadata": metadata}))
+    return lambda simulator: ignored(simulator.store.put({**pod, "metadata": metadata}))
 
 
-def _again(pod: Json, count: int) -> Callable[[Bench], None]:
-    def run(bench: Bench) -> None:
-        last = {"terminated": {"exitCode": 1, "finishedAt": time_text(bench.now)}}
+def _again(pod: Json, count: int) -> Callable[[Simulator], None]:
+    def run(simulator: Simulator) -> None:
+        last = {"terminated": {"exitCode": 1, "finishedAt": time_text(simulator.now)}}
         main = {"name": pod["spec"]["containers"][0]["name"], "state": {"running": {}}, "lastState": last}
         status = {**pod["status"], "containerStatuses": [{**main, "restartCount": count}]}
-        bench.store.set_status(PODS, pod["metadata"]["name"], NAMESPACE, status)
+        simulator.store.set_status(PODS, pod["metadata"]["name"], NAMESPACE, status)
 
     return run
 
 
-def _orphans(pod: Json) -> Callable[[Bench], None]:
+def _orphans(pod: Json) -> Callable[[Simulator], None]:
     metadata = {**pod["metadata"], "ownerReferences": []}
-    return lambda bench: ignored(bench.store.put({**pod, "metadata": metadata}))
+    return lambda simulator: ignored(simulator.store.put({**pod, "metadata": metadata}))
 
 
 def ignored(answer: object) -> None:

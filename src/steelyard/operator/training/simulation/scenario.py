@@ -1,5 +1,7 @@
-"""The world of a training job, for the exploration: its Pods live, fail, are evicted, deleted and lost; hands suspend,
-scale and take names; and what must hold whatever happens.
+"""The scenario of a training job, for the exploration.
+
+Its Pods live, fail, are evicted, deleted and lost; people suspend it, scale it and take names. The module says what
+must hold whatever happens.
 """
 
 from collections.abc import Callable
@@ -15,7 +17,7 @@ from steelyard.operator.edge import Key
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.exploration import RESUMED, Actor, Move
 from steelyard.operator.simulation.lagging_caches import LaggingCaches, peek
-from steelyard.operator.simulation.simulator import Bench, State
+from steelyard.operator.simulation.simulator import Simulator, State
 from steelyard.operator.training.conditions import finished, holds
 from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.observed.caches import slim, slim_job, slim_pod
@@ -24,14 +26,14 @@ from steelyard.operator.training.simulation.job_simulation import NAMESPACE, SET
 from steelyard.operator.training.simulation.pods import ignored, own_pods, pod_moves, remove
 from steelyard.types import Json
 
-OPERATOR = frozenset(
+OPERATOR_MOVES = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before delete", "crash before get",
      "crash before patch/status", "refused", "answer lost", "conflict", "crash after the last call",
      "a second operator pauses before create", "a second operator pauses before delete",
      "a second operator pauses before patch/status", RESUMED,
      "only resource catch up", "only pods catch up", "only children catch up"}
 )  # fmt: skip
-LIFE = frozenset(
+POD_MOVES = frozenset(
     {"Pod starts", "Pod succeeds", "Pod is gone", "Pod fails, worth a retry", "Pod fails for good", "Pod is evicted",
      "Pod is deleted by hand", "Pod's node is lost", "Service deleted by hand", "suspended", "resumed", "scaled",
      "Pod starts again in place", "Pod loses its owner", "Pod loses its labels",
@@ -66,15 +68,13 @@ class TrainingCaches(LaggingCaches):
         return _load(*stored) if stored else None
 
     def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
-        found = [
+        cached = [
             _load(*stored)
-            for key, stored in sorted(self.seen.items(), key=lambda each: each[0][2])
+            for key, stored in sorted(self.seen.items(), key=lambda entry: entry[0][2])
             if key.resource in (PODS, SERVICES)
         ]
-        own = [each for each in found if self.concerns(resource, each)]
-        return [each for each in own if each["kind"] != "Pod"], [
-            each for each in own if each["kind"] == "Pod"
-        ]
+        own = [obj for obj in cached if self.concerns(resource, obj)]
+        return [obj for obj in own if obj["kind"] != "Pod"], [obj for obj in own if obj["kind"] == "Pod"]
 
     def settings(self) -> OperatorSettings:
         return SETTINGS
@@ -99,10 +99,10 @@ class TrainingCaches(LaggingCaches):
         return _GROUPS.get(key.resource)
 
 
-class JobWorld:
+class JobScenario:
     """One job and its Pods, as kubelets, nodes and people treat them."""
 
-    transitions = OPERATOR | LIFE
+    transitions = OPERATOR_MOVES | POD_MOVES
 
     def __init__(self, job: Json, scalable: str = "Worker", remembers: bool = False) -> None:
         """`remembers`: the operator's caches show at once what it writes itself."""
@@ -112,28 +112,28 @@ class JobWorld:
         self._remembers = remembers
         self.key = Key(resource_of(job), NAMESPACE, job["metadata"]["name"])
 
-    def begin(self) -> Bench:
+    def begin(self) -> Simulator:
         caches = TrainingCaches(self.key)
-        bench = Bench(self.key, caches)
-        caches.store, caches.remembers = bench.store, self._remembers
-        self.set_up(bench)
-        self._foreign(bench, f"{self.key.name}-decoy", {JOB_NAME: self.key.name})
-        bench.catch_up("resource", "children", "pods")
-        return bench
+        simulator = Simulator(self.key, caches)
+        caches.store, caches.remembers = simulator.store, self._remembers
+        self.set_up(simulator)
+        self._foreign(simulator, f"{self.key.name}-decoy", {JOB_NAME: self.key.name})
+        simulator.catch_up("resource", "children", "pods")
+        return simulator
 
-    def set_up(self, bench: Bench) -> None:
+    def set_up(self, simulator: Simulator) -> None:
         if self._job["spec"]["runPolicy"].get("ttlSecondsAfterFinished") is not None:
-            bench.fact("to be deleted")
+            simulator.fact("to be deleted")
         metadata = {
-            each: value
-            for each, value in self._job["metadata"].items()
-            if each not in {"uid", "resourceVersion"}
+            name: value
+            for name, value in self._job["metadata"].items()
+            if name not in {"uid", "resourceVersion"}
         }
-        bench.store.create(self.key.resource, {**self._job, "metadata": metadata})
+        simulator.store.create(self.key.resource, {**self._job, "metadata": metadata})
 
-    def _foreign(self, bench: Bench, name: str, labels: Json) -> None:
+    def _foreign(self, simulator: Simulator, name: str, labels: Json) -> None:
         uid = "other"  # of an object that lives: the garbage collector leaves what it owns alone
-        bench.store.put(
+        simulator.store.put(
             {
                 "apiVersion": "v1",
                 "kind": "Secret",
@@ -142,105 +142,111 @@ class JobWorld:
         )
         owner = {"apiVersion": "v1", "kind": "Other", "name": "other", "uid": uid, "controller": True}
         metadata = {"name": name, "namespace": NAMESPACE, "labels": labels, "ownerReferences": [owner]}
-        bench.store.put(
+        simulator.store.put(
             {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": "Running"}}
         )
 
     # ---- what may happen
 
-    def moves(self, bench: Bench) -> list[Move]:
-        job = bench.resource()
-        moves = [move for pod in own_pods(bench) for move in pod_moves(pod, job)]
+    def moves(self, simulator: Simulator) -> list[Move]:
+        job = simulator.resource()
+        moves = [move for pod in own_pods(simulator) for move in pod_moves(pod, job)]
         moves += [
-            Move("Service deleted by hand", 1, remove(service)) for service in bench.objects(SERVICES)[:1]
+            Move("Service deleted by hand", 1, remove(service)) for service in simulator.objects(SERVICES)[:1]
         ]
         if job:
-            moves += self._hands(bench, job)
+            moves += self._hands(simulator, job)
             moves.append(Move("another process, with Pods of long ago", 1, _another_process))
-        if strays(bench):
-            moves.append(Move("garbage collection", 0, lambda bench: ignored(bench.cluster.collect())))
-        if bench.look is not None and bench.look > bench.now:
+        if strays(simulator):
+            moves.append(
+                Move("garbage collection", 0, lambda simulator: ignored(simulator.cluster.collect()))
+            )
+        if simulator.look is not None and simulator.look > simulator.now:
             moves.append(Move("time passes", 1, _time_passes))
         return moves
 
-    def _hands(self, bench: Bench, job: Json) -> list[Move]:
+    def _hands(self, simulator: Simulator, job: Json) -> list[Move]:
         moves = [Move("made again", 2, self._made_again)]
         if finished((job.get("status") or {}).get("conditions") or ()):
             return moves
         policy = job["spec"]["runPolicy"]
         if policy.get("suspend"):
-            moves.append(Move("resumed", 0, lambda bench: self._suspend(bench, False)))
+            moves.append(Move("resumed", 0, lambda simulator: self._suspend(simulator, False)))
         else:
-            moves.append(Move("suspended", 1, lambda bench: self._suspend(bench, True)))
+            moves.append(Move("suspended", 1, lambda simulator: self._suspend(simulator, True)))
         moves.append(Move("scaled", 1, self._scaled))
-        if "foreign" not in bench.facts:
+        if "foreign" not in simulator.facts:
             moves.append(Move("another's Pod takes the name", 2, self._take_name))
         return moves
 
-    def _made_again(self, bench: Bench) -> None:
-        bench.store.remove(self.key.resource, self.key.name, NAMESPACE)
-        bench.facts = frozenset(fact for fact in bench.facts if fact in {"foreign", "to be deleted"})
-        self.set_up(bench)
+    def _made_again(self, simulator: Simulator) -> None:
+        simulator.store.remove(self.key.resource, self.key.name, NAMESPACE)
+        simulator.facts = frozenset(fact for fact in simulator.facts if fact in {"foreign", "to be deleted"})
+        self.set_up(simulator)
 
-    def _suspend(self, bench: Bench, on: bool) -> None:
-        _change_spec(bench, lambda spec: {**spec, "runPolicy": {**spec["runPolicy"], "suspend": on}})
+    def _suspend(self, simulator: Simulator, on: bool) -> None:
+        _change_spec(simulator, lambda spec: {**spec, "runPolicy": {**spec["runPolicy"], "suspend": on}})
 
-    def _scaled(self, bench: Bench) -> None:
+    def _scaled(self, simulator: Simulator) -> None:
         """Between one and two."""
 
         def change(spec: Json) -> Json:
-            ((field, types),) = ((name, each) for name, each in spec.items() if name.endswith("ReplicaSpecs"))
+            ((field, types),) = (
+                (name, value) for name, value in spec.items() if name.endswith("ReplicaSpecs")
+            )
             role = types[self._scalable]
             return {**spec, field: {**types, self._scalable: {**role, "replicas": 3 - role["replicas"]}}}
 
-        _change_spec(bench, change)
+        _change_spec(simulator, change)
 
-    def _take_name(self, bench: Bench) -> None:
+    def _take_name(self, simulator: Simulator) -> None:
         name = f"{self.key.name}-{self._scalable.lower()}-0"
-        pod = bench.find(PODS, name, NAMESPACE)
+        pod = simulator.find(PODS, name, NAMESPACE)
         if pod:
-            bench.fact(f"fell {pod['metadata']['uid']}")
-            bench.store.remove(PODS, name, NAMESPACE)
-        bench.fact("foreign")
-        self._foreign(bench, name, {})
+            simulator.fact(f"fell {pod['metadata']['uid']}")
+            simulator.store.remove(PODS, name, NAMESPACE)
+        simulator.fact("foreign")
+        self._foreign(simulator, name, {})
 
-    def progress(self, bench: Bench) -> bool:
-        job = bench.resource()
+    def progress(self, simulator: Simulator) -> bool:
+        job = simulator.resource()
         if job and job["spec"]["runPolicy"].get("suspend") and holds(_conditions(job), "Suspended"):
-            self._suspend(bench, False)
+            self._suspend(simulator, False)
             return True
-        for pod in own_pods(bench):
+        for pod in own_pods(simulator):
             for move in pod_moves(pod, job):
                 if move.cost == 0:
-                    move.run(bench)
+                    move.run(simulator)
                     return True
         return False
 
     # ---- what must hold
 
-    def fault(self, before: State, bench: Bench, actor: Actor) -> str:
+    def fault(self, before: State, simulator: Simulator, actor: Actor) -> str:
         stored = before.objects.objects.get(StoreKey(self.key.resource, NAMESPACE, self.key.name))
-        return change_fault(peek(stored.raw) if stored else None, before, bench, actor)
+        return change_fault(peek(stored.raw) if stored else None, before, simulator, actor)
 
-    def end_fault(self, bench: Bench) -> str:
-        return end_fault(bench)
+    def end_fault(self, simulator: Simulator) -> str:
+        return end_fault(simulator)
 
 
-def _change_spec(bench: Bench, change: Callable[[Json], Json]) -> None:
-    job = bench.resource()
+def _change_spec(simulator: Simulator, change: Callable[[Json], Json]) -> None:
+    job = simulator.resource()
     assert job is not None
-    bench.store.put({**job, "spec": change(job["spec"])})
+    simulator.store.put({**job, "spec": change(job["spec"])})
 
 
-def _another_process(bench: Bench) -> None:
+def _another_process(simulator: Simulator) -> None:
     """It leads now, and its list of Pods is older than that of jobs."""
-    bench.restart()
-    bench.caches.seen = {key: each for key, each in bench.caches.seen.items() if key.resource != PODS}
+    simulator.restart()
+    simulator.caches.seen = {
+        key: entry for key, entry in simulator.caches.seen.items() if key.resource != PODS
+    }
 
 
-def _time_passes(bench: Bench) -> None:
-    assert bench.look is not None
-    bench.now = bench.look
+def _time_passes(simulator: Simulator) -> None:
+    assert simulator.look is not None
+    simulator.now = simulator.look
 
 
 def _conditions(job: Json) -> list[Json]:
@@ -248,8 +254,8 @@ def _conditions(job: Json) -> list[Json]:
     return conditions
 
 
-def strays(bench: Bench) -> bool:
-    objects = bench.objects()
+def strays(simulator: Simulator) -> bool:
+    objects = simulator.objects()
     living = {obj["metadata"]["uid"] for obj in objects}
     owners = (controller_of(obj) for obj in objects)
     return any(owner is not None and owner["uid"] not in living for owner in owners)
