@@ -20,7 +20,7 @@ def place(path: str) -> Path:
 @cache
 def functions(path: Path) -> frozenset[str]:
     nodes = ast.walk(ast.parse(path.read_text()))
-    return frozenset(each.name for each in nodes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+    return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def test_every_rule_is_there_once_and_in_order() -> None:

@@ -28,12 +28,12 @@ MANIFESTS = {
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_a_framework_that_is_shown_as_data_keeps_the_contract(name: str) -> None:
     objects = list(yaml.safe_load_all(MANIFESTS[name]))
-    frameworks = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Framework"}
-    jobs = [each for each in objects if each["kind"] == "DLJob"]
+    frameworks = {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == "Framework"}
+    jobs = [obj for obj in objects if obj["kind"] == "DLJob"]
     assert frameworks
     assert jobs
-    for each in frameworks.values():
-        FrameworkSpec.parse(each["spec"])
+    for framework in frameworks.values():
+        FrameworkSpec.parse(framework["spec"])
     for job in jobs:
         DLJobSpec.parse(job["spec"])
         read = dl_job.read(_placed(job), OperatorSettings(frameworks=frameworks))
@@ -66,8 +66,8 @@ def test_the_table_of_names_is_whole() -> None:
     shown = set(re.findall(r"`\$\{([a-z0-9.]+)\}`", PAGE))
     known = {
         *PLAIN,
-        *(f"worker.{each}" for each in OF_A_ROLE),
-        *(f"worker.0.{each}" for each in OF_A_REPLICA),
+        *(f"worker.{field}" for field in OF_A_ROLE),
+        *(f"worker.0.{field}" for field in OF_A_REPLICA),
     }
     assert shown == known
 

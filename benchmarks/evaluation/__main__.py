@@ -24,8 +24,8 @@ def best(line: Line, folder: Path) -> Result:
     if not prompts.exists():
         writing = [sys.executable, "-m", "benchmarks.evaluation.prompts", str(prompts), str(line.load.rows)]
         subprocess.run(writing, check=True)
-    found = [run(ALL[line.tool](prompts, line.load), line.load) for _ in range(line.repeats)]
-    ended = [result for result in found if result.exit == 0] or found
+    results = [run(ALL[line.tool](prompts, line.load), line.load) for _ in range(line.repeats)]
+    ended = [result for result in results if result.exit == 0] or results
     return min(ended, key=lambda result: result.wall)
 
 
@@ -36,16 +36,16 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS), metavar="GROUP")
     arguments = parser.parse_args()
     planned = lines(quick=arguments.quick, peers=True)
-    found: dict[Line, Result] = {}
+    results: dict[Line, Result] = {}
     scored = None
     with tempfile.TemporaryDirectory(prefix="steelyard-bench-") as scratch:
         folder = Path(scratch)
-        asked = lines(quick=arguments.quick, peers=not arguments.without_peers)
-        for line in (line for line in asked if line.group in arguments.only):
-            found[line] = best(line, folder)
-            told = f"{found[line].wall:.2f} s, exit {found[line].exit}"
-            print(f"{line.name}: {told}", file=sys.stderr, flush=True)
-            if found[line].exit:
+        selected = lines(quick=arguments.quick, peers=not arguments.without_peers)
+        for line in (line for line in selected if line.group in arguments.only):
+            results[line] = best(line, folder)
+            line_text = f"{results[line].wall:.2f} s, exit {results[line].exit}"
+            print(f"{line.name}: {line_text}", file=sys.stderr, flush=True)
+            if results[line].exit:
                 log = folder / str(line.load.rows) / "command.log"
                 print(log.read_text()[-600:] if log.exists() else "", file=sys.stderr, flush=True)
         if "scoring" in arguments.only:
@@ -60,10 +60,10 @@ def main() -> None:
                 ]
                 subprocess.run(command, check=True)
             scored = scoring.measure(folder / "scoring", rows, 1 if arguments.quick else REPEATS)
-    print(tables.aims(found, scored))
+    print(tables.aims(results, scored))
     for group in GROUPS:
-        print(tables.group(group, planned, found) if group != "scoring" else tables.scoring(scored))
-    figures = [asdict(line) | tables.figures(result) for line, result in found.items()]
+        print(tables.group(group, planned, results) if group != "scoring" else tables.scoring(scored))
+    figures = [asdict(line) | tables.figures(result) for line, result in results.items()]
     print(json.dumps({"lines": figures, "scoring": None if scored is None else asdict(scored)}))
 
 

@@ -25,15 +25,15 @@ async def engine(folder: Path, in_flight: int, urls: Sequence[str]) -> None:
     from steelyard.storage.store import open_store
 
     limits = Limits(concurrency=in_flight // len(urls))
-    asked = RunRequest(
+    request = RunRequest(
         SourceSpec(str(folder / "dataset")), "mock", tuple(f"{url}/v1" for url in urls), limits=limits
     )
-    plan = plan_of(asked, {"benchmark": 1}, ("prompt",), key=None)
+    plan = plan_of(request, {"benchmark": 1}, ("prompt",), key=None)
     stores = Stores(
         open_store(f"file://{folder}/dataset"), open_store(f"file://{folder}/output-{time.time_ns()}")
     )
     world = World(lambda: datetime.now(UTC), random.random, SilentLog(), identity_port=None)
-    await evaluate(plan, stores, UrlDiscovery(asked.urls), "0000000001-00000000-0001", world)
+    await evaluate(plan, stores, UrlDiscovery(request.urls), "0000000001-00000000-0001", world)
 
 
 async def bare(folder: Path, in_flight: int, urls: Sequence[str]) -> None:

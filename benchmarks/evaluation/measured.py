@@ -116,7 +116,9 @@ class Result:
     def calls_seconds(self) -> float:
         """From the first request to the last answer."""
         replicas = self._replicas
-        return float(max(each["ended"] for each in replicas) - min(each["first"] for each in replicas))
+        return float(
+            max(replica["ended"] for replica in replicas) - min(replica["first"] for replica in replicas)
+        )
 
     @property
     def of_ideal(self) -> float:
@@ -128,8 +130,8 @@ class Result:
     def busy(self) -> float:
         """The share of slots in use between the first request and the last one."""
         replicas = self._replicas
-        seconds = max(each["last"] for each in replicas) - min(each["first"] for each in replicas)
-        return float(sum(each["busy_at_last"] for each in replicas) / seconds / self.load.served)
+        seconds = max(replica["last"] for replica in replicas) - min(replica["first"] for replica in replicas)
+        return float(sum(replica["busy_at_last"] for replica in replicas) / seconds / self.load.served)
 
     @property
     def first_call(self) -> float:
@@ -168,8 +170,8 @@ class Command:
 def run(command: Command, load: Load) -> Result:
     """Run it beside a fresh server. What it writes is kept for its last line alone."""
     with serve(load) as serving:
-        measured, told = watch(command, serving.urls)
-    return Result(load, server=serving.facts, told=told, **measured)
+        measured, counts = watch(command, serving.urls)
+    return Result(load, server=serving.facts, told=counts, **measured)
 
 
 def watch(command: Command, urls: Sequence[str] = ()) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
@@ -203,7 +205,7 @@ def watch(command: Command, urls: Sequence[str] = ()) -> tuple[dict[str, JsonVal
 
 def _last_json(lines: Sequence[bytes]) -> dict[str, JsonValue]:
     try:
-        found = json.loads(lines[-1])
+        measurement = json.loads(lines[-1])
     except (IndexError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return measurement if isinstance(measurement, dict) else {}

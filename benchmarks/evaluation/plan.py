@@ -41,7 +41,7 @@ def lines(*, quick: bool, peers: bool) -> list[Line]:
     """All but scoring, which asks nothing."""
     rows = QUICK_ROWS if quick else ROWS
     admitted = {ENGINE: 0, COMMAND: 0, AUTO: 0, BARE_LOOP: 0} | (dict.fromkeys(PEERS, 0) if peers else {})
-    found = [
+    planned = [
         *(Line("rate", tool, Load(rows, flights)) for flights in (64, 256) for tool in _without(AUTO)),
         *(Line("zero", tool, Load(rows, 64, 0)) for tool in (ENGINE, COMMAND, BARE_LOOP, LM_EVAL)),
         *(
@@ -54,7 +54,7 @@ def lines(*, quick: bool, peers: bool) -> list[Line]:
         *(Line("replicas", tool, Load(rows, 64, replicas=4)) for tool in (ENGINE, COMMAND, BARE_LOOP)),
     ]
     slow = QUICK_SLOW_ROWS if quick else None
-    return [_bounded(line, slow, quick) for line in found if line.tool in admitted]
+    return [_bounded(line, slow, quick) for line in planned if line.tool in admitted]
 
 
 def _without(*tools: str) -> Sequence[str]:

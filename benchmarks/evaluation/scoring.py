@@ -45,8 +45,8 @@ def _scored(folder: Path, rows: int, repeats: int) -> float:
     kept = folder / f"scored-{rows}"
     shutil.move(folder / "run", kept)
     again = [STEELYARD, "eval", "score", str(kept), "--rubric", "exact-match"]
-    found = [watch(Command(again, NO_KEY, folder))[0] for _ in range(repeats)]
-    if any(each["exit"] for each in found):
+    watched = [watch(Command(again, NO_KEY, folder))[0] for _ in range(repeats)]
+    if any(measurement["exit"] for measurement in watched):
         raise SystemExit(f"steelyard eval score failed: see {folder}/command.log")
     shutil.rmtree(kept)
-    return min(float(each["wall"]) for each in found)
+    return min(float(measurement["wall"]) for measurement in watched)

@@ -97,16 +97,16 @@ class Connection:
     def requests(self, data: bytes) -> int:
         """How many requests are whole now."""
         buffer = self.buffer + data if self.buffer else data
-        found = 0
+        position = 0
         while (end := buffer.find(b"\r\n\r\n")) >= 0:
             length = _LENGTH.search(buffer, 0, end)
             size = end + 4 + (int(length[1]) if length else 0)
             if len(buffer) < size:
                 break
             buffer = buffer[size:]
-            found += 1
+            position += 1
         self.buffer = buffer
-        return found
+        return position
 
 
 class Server:

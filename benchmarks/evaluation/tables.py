@@ -14,7 +14,7 @@ Column = tuple[str, Callable[[Line, Result], str]]
 
 def figures(result: Result) -> dict[str, JsonValue]:
     """For the JSON line."""
-    asked = bool(result.asked)
+    served = bool(result.asked)
     return {
         "exit": result.exit,
         "wallSeconds": round(result.wall, 3),
@@ -23,9 +23,9 @@ def figures(result: Result) -> dict[str, JsonValue]:
         "asked": result.asked,
         "answered": result.answered,
         "refusedShare": round(result.refused_share, 4),
-        "ofIdeal": round(result.of_ideal, 4) if asked and result.load.latency_ms else None,
-        "busy": round(result.busy, 4) if asked and result.load.latency_ms else None,
-        "firstCallSeconds": round(result.first_call, 3) if asked else None,
+        "ofIdeal": round(result.of_ideal, 4) if served and result.load.latency_ms else None,
+        "busy": round(result.busy, 4) if served and result.load.latency_ms else None,
+        "firstCallSeconds": round(result.first_call, 3) if served else None,
         "loop": {name: value for name, value in result.told.items() if name != "began"},
         "serverCpuSeconds": round(result.server["cpu"], 3),
     }
@@ -85,16 +85,16 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
 }
 
 
-def group(name: str, planned: Sequence[Line], found: Found) -> str:
+def group(name: str, planned: Sequence[Line], results: Found) -> str:
     """Every line that there could be; without figures where this run has none."""
     columns = COLUMNS[name]
     titles = ["who", "rows", "in flight", *(title for title, _ in columns)]
     rows = [f"\n## {GROUPS[name]}\n", _row(titles), _row(["---"] * len(titles))]
     for line in (line for line in planned if line.group == name):
-        result = found.get(line)
-        told = f"{line.tool} {version(line.tool)}".strip()
+        result = results.get(line)
+        label = f"{line.tool} {version(line.tool)}".strip()
         rows.append(
-            _row([told, f"{line.load.rows:,}", str(line.load.in_flight), *_cells(line, result, columns)])
+            _row([label, f"{line.load.rows:,}", str(line.load.in_flight), *_cells(line, result, columns)])
         )
     return "\n".join(rows)
 
@@ -119,21 +119,21 @@ def scoring(scored: Scoring | None) -> str:
     return "\n".join([f"\n## {GROUPS['scoring']}\n", _row(titles), _row(["---"] * len(titles)), _row(cells)])
 
 
-def aims(found: Found, scored: Scoring | None) -> str:
+def aims(results: Found, scored: Scoring | None) -> str:
     """The aims, each beside what this run found."""
     titles = ["what", "aim", "found"]
-    return "\n".join([_row(titles), _row(["---"] * 3), *(_row(cells) for cells in _aims(found, scored))])
+    return "\n".join([_row(titles), _row(["---"] * 3), *(_row(cells) for cells in _aims(results, scored))])
 
 
-def _aims(found: Found, scored: Scoring | None) -> list[list[str]]:
+def _aims(measured: Found, scored: Scoring | None) -> list[list[str]]:
     def of(group: str, tool: str, show: Callable[[Result], str], nth: int = 0) -> str:
-        results = [found[line] for line in found if line.group == group and line.tool == tool]
+        results = [measured[line] for line in measured if line.group == group and line.tool == tool]
         return show(results[nth]) if nth < len(results) and results[nth].answered else ""
 
     def growth(tool: str) -> str:
         peaks = {
-            line.load.rows: found[line].peak_mb
-            for line in found
+            line.load.rows: measured[line].peak_mb
+            for line in measured
             if (line.group, line.tool) == ("memory", tool)
         }
         sizes = sorted(peaks)[-2:]

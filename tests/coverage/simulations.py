@@ -140,10 +140,10 @@ def _f1(n: int, classes: int, skew: float, right: float, average: str) -> tuple[
     counts = np.bincount(coded.truth * classes + coded.prediction, minlength=classes**2).reshape(
         classes, classes
     )
-    each = 2 * np.diag(counts) / (counts.sum(axis=0) + counts.sum(axis=1))
-    truth = each.mean() if average == "macro" else each @ counts.sum(axis=1) / counts.sum()
+    f1_scores = 2 * np.diag(counts) / (counts.sum(axis=0) + counts.sum(axis=1))
+    truth = f1_scores.mean() if average == "macro" else f1_scores @ counts.sum(axis=1) / counts.sum()
     if average == "class":
-        truth = each[-1]
+        truth = f1_scores[-1]
 
     def draw(chance: np.random.Generator) -> Estimate:
         rows, averages = per_class(_labels(chance, n, classes, skew, right))
@@ -198,10 +198,10 @@ def _areas(n: int, distance: float, share: float, which: str) -> tuple[float, Dr
     def estimate(chance: np.random.Generator, rows: int) -> Estimate:
         truth = (chance.random(rows) < share).astype(np.int64)
         score = 1 / (1 + np.exp(-chance.normal(distance * truth, 1)))
-        found = ranking(("no", "yes"), truth, np.stack([1 - score, score], axis=1), np.arange(rows))
-        if found is None:
+        curves = ranking(("no", "yes"), truth, np.stack([1 - score, score], axis=1), np.arange(rows))
+        if curves is None:
             return Estimate(None, None, None, "no interval: one class", rows)
-        return found.classes[1].roc_auc if which == "roc_auc" else found.classes[1].pr_auc
+        return curves.classes[1].roc_auc if which == "roc_auc" else curves.classes[1].pr_auc
 
     return estimate(np.random.default_rng(1), 100_000).value or 0.0, lambda chance: estimate(chance, n)
 

@@ -21,7 +21,8 @@ def test_a_case_of_each_number_holds_the_truth(simulation: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("simulation", "case"), [(name, case) for name, each in SIMULATIONS.items() for case in each.cases]
+    ("simulation", "case"),
+    [(name, case) for name, simulation in SIMULATIONS.items() for case in simulation.cases],
 )
 def test_every_interval_holds_the_truth(simulation: str, case: str) -> None:
     held = measure(simulation, case, 2000)

@@ -27,6 +27,6 @@ def test_an_unpinned_installation_runs_the_example(install: Callable[..., Path],
     said = run(steelyard, "run", ROOT / "examples" / "digits", "--state-dir", state, cwd=tmp_path, env=clean)
     assert "report.html" in said
     assert len(list((state / "storage" / "reports").glob("*/report.html"))) == 1
-    told = run(steelyard, "demo", "--display", "plain", "--state-dir", state, cwd=tmp_path, env=clean)
-    assert "state/audits/digits-all/index.html" in told
+    demo = run(steelyard, "demo", "--display", "plain", "--state-dir", state, cwd=tmp_path, env=clean)
+    assert "state/audits/digits-all/index.html" in demo
     assert (state / "audits" / "digits-all" / "index.html").exists()

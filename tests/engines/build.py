@@ -25,9 +25,9 @@ class Missing(Exception):
 
 
 def version() -> str:
-    found = re.search(r"k8s\.io/kubernetes v([\d.]+)", (MODULE / "go.mod").read_text())
-    assert found
-    return found[1]
+    match = re.search(r"k8s\.io/kubernetes v([\d.]+)", (MODULE / "go.mod").read_text())
+    assert match
+    return match[1]
 
 
 def cache() -> Path:

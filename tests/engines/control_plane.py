@@ -32,9 +32,9 @@ def control_plane(binaries: Path, folder: Path) -> Iterator[Path]:
 def free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for probe in sockets:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in sockets]
 
 
 def _etcd(binaries: Path, folder: Path, ports: list[int]) -> list[str]:

@@ -12,25 +12,25 @@ from tests.frameworks.suite import Plan, available, failed, images
 
 
 def main() -> int:
-    names = [each.name for each in EXAMPLES]
+    names = [example.name for example in EXAMPLES]
     parser = argparse.ArgumentParser(prog="python -m tests.frameworks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
     parser.add_argument("--kill", choices=("first", "last"), default="last", help="which replica dies")
     parser.add_argument("--together", action="store_true", help="all at once")
     parser.add_argument("--images", action="store_true", help="install, and print images.toml")
-    asked = parser.parse_intermixed_args()
-    if unknown := set(asked.names) - set(names):
+    arguments = parser.parse_intermixed_args()
+    if unknown := set(arguments.names) - set(names):
         parser.error(f"{', '.join(sorted(unknown))}: should be of {', '.join(names)}")
-    chosen = [each for each in EXAMPLES if each.name in (asked.names or names)]
+    chosen = [example for example in EXAMPLES if example.name in (arguments.names or names)]
     missing: list[str] = []
     pythons = available(chosen, missing.append)
-    if asked.images:
+    if arguments.images:
         print(images(pythons), end="")
         return 1 if missing else 0
-    runnable = [each for each in chosen if each.environment in pythons]
-    wrong = failed(Plan(runnable, pythons, asked.kill, asked.together)) if runnable else []
-    for each in missing:
-        print(f"left out: {each}")
+    runnable = [example for example in chosen if example.environment in pythons]
+    wrong = failed(Plan(runnable, pythons, arguments.kill, arguments.together)) if runnable else []
+    for name in missing:
+        print(f"left out: {name}")
     left_out = len(chosen) - len(runnable)
     print(f"{len(runnable) - len(wrong)} passed, {len(wrong)} failed, {left_out} skipped")
     return 1 if wrong else 0

@@ -56,14 +56,14 @@ class Example:
         """The ConfigMap and the job, with its checkpoint in a folder of the test, telling of every step."""
         code, job = yaml.safe_load_all((FOLDER / self.name / "job.yaml").read_text())
         specs = next(value for name, value in job["spec"].items() if name.endswith("ReplicaSpecs"))
-        for each in specs.values():
-            pod = each["template"]["spec"]
+        for spec in specs.values():
+            pod = spec["template"]["spec"]
             pod["volumes"][1]["hostPath"]["path"] = str(checkpoints)
-            told = {"name": "STEELYARD_PROGRESS_SECONDS", "value": "0"}
-            env = [var for var in pod["containers"][0]["env"] if var["name"] != told["name"]]
-            pod["containers"][0]["env"] = [*env, told]
-        for each in (code, job):
-            each["metadata"]["namespace"] = "default"
+            variable = {"name": "STEELYARD_PROGRESS_SECONDS", "value": "0"}
+            env = [var for var in pod["containers"][0]["env"] if var["name"] != variable["name"]]
+            pod["containers"][0]["env"] = [*env, variable]
+        for manifest in (code, job):
+            manifest["metadata"]["namespace"] = "default"
         return code, job
 
 

@@ -30,9 +30,11 @@ class Plan:
 
 def run(*names: str) -> int:
     """Exit status of the examples, side by side; Missing where the environment of one of them cannot be had."""
-    chosen = [each for each in EXAMPLES if each.name in names]
+    chosen = [example for example in EXAMPLES if example.name in names]
     return (
-        1 if failed(Plan(chosen, {each.environment: each.python() for each in chosen}, together=True)) else 0
+        1
+        if failed(Plan(chosen, {example.environment: example.python() for example in chosen}, together=True))
+        else 0
     )
 
 
@@ -59,8 +61,8 @@ async def _failed(machine: Machine, plan: Plan, folder: Path) -> list[str]:
         async with at_once:
             return await _fails(machine, example, plan.kill, folder)
 
-    found = await asyncio.gather(*(fails(each) for each in plan.chosen))
-    return [each.name for each, wrong in zip(plan.chosen, found, strict=True) if wrong]
+    outcomes = await asyncio.gather(*(fails(example) for example in plan.chosen))
+    return [example.name for example, wrong in zip(plan.chosen, outcomes, strict=True) if wrong]
 
 
 def images(pythons: Mapping[str, Path]) -> str:
@@ -73,8 +75,8 @@ async def _fails(machine: Machine, example: Example, kill: str, folder: Path) ->
     course = await train(machine, example, victim, folder / "checkpoints" / example.name)
     print(_row(example, victim, course), flush=True)
     wrong = faults(example, victim, course)
-    for each in wrong:
-        print(f"{example.name}: {each}", flush=True)
+    for failed_example in wrong:
+        print(f"{example.name}: {failed_example}", flush=True)
     return bool(wrong)
 
 
@@ -87,10 +89,10 @@ def _row(example: Example, victim: str, course: Course) -> str:
 
 def available(chosen: Sequence[Example], say: Callable[[str], None]) -> dict[str, Path]:
     """The interpreters of those whose environment can be had, by its name; the others are said."""
-    found: dict[str, Path] = {}
-    for name in dict.fromkeys(each.environment for each in chosen):
+    pythons: dict[str, Path] = {}
+    for name in dict.fromkeys(example.environment for example in chosen):
         try:
-            found[name] = next(each for each in chosen if each.environment == name).python()
+            pythons[name] = next(example for example in chosen if example.environment == name).python()
         except Missing as reason:
             say(str(reason))
-    return found
+    return pythons

@@ -8,7 +8,8 @@ from tests.frameworks.examples import EXAMPLES
 from tests.frameworks.training import Course, faults
 
 MIRRORED, WITH_SERVER = (
-    next(each for each in EXAMPLES if each.name == f"tensorflow-{kind}") for kind in ("mirrored", "ps")
+    next(example for example in EXAMPLES if example.name == f"tensorflow-{kind}")
+    for kind in ("mirrored", "ps")
 )
 BEFORE = {"digits-tensorflow-mirrored-worker-0": "a", "digits-tensorflow-mirrored-worker-1": "b"}
 GOOD = Course(

@@ -18,25 +18,25 @@ def _embed() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.name)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_the_manifest_carries_the_program_as_it_is(example: Example) -> None:
     folder = FOLDER / example.name
     assert (folder / "job.yaml").read_text() == _embed().manifest(folder), "run examples/training/embed.py"
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.name)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_every_replica_runs_the_example_s_image(example: Example) -> None:
     _, job = example.manifests(Path("/elsewhere"))
     assert (job["metadata"]["name"], job["kind"]) == (example.job, example.jobs.kind)
     images = {
         container["image"]
         for specs in (value for name, value in job["spec"].items() if name.endswith("ReplicaSpecs"))
-        for each in specs.values()
-        for container in each["template"]["spec"]["containers"]
+        for spec in specs.values()
+        for container in spec["template"]["spec"]["containers"]
     }
     assert images == {f"frameworks/{example.environment}"}
     assert (LOCKS / f"{example.environment}.txt").exists()
 
 
 def test_every_example_is_in_the_suite() -> None:
-    assert {each.name for each in EXAMPLES} == {folder.name for folder in _embed().examples()}
+    assert {example.name for example in EXAMPLES} == {folder.name for folder in _embed().examples()}

@@ -63,15 +63,15 @@ class Logs:
         self._read: dict[Path, int] = {}
 
     def new(self, uid: str) -> list[Said]:
-        found = []
+        lines = []
         for path in sorted((self.pods / uid).glob("*/[0-9]*.log")):
             text = path.read_bytes()[self._read.get(path, 0) :]
             whole = text[: text.rfind(b"\n") + 1]
             self._read[path] = self._read.get(path, 0) + len(whole)
             for line in whole.decode(errors="replace").splitlines():
                 if (report := parse(line)) is not None:
-                    found.append(_said(uid, report.values))
-        return found
+                    lines.append(_said(uid, report.values))
+        return lines
 
 
 def _said(uid: str, values: Mapping[str, float]) -> Said:
@@ -106,7 +106,7 @@ async def _follow(pods: Path, cluster: Cluster, example: Example, victim: str, c
     alone = example.alone(victim)
     while True:
         names = await _pods(cluster, example)
-        for said in [each for uid in names.values() for each in logs.new(uid)]:
+        for said in [line for uid in names.values() for line in logs.new(uid)]:
             now = time.monotonic() - began
             course.first, course.last = course.first or said.accuracy, said.accuracy
             course.first_loss, course.last_loss = course.first_loss or said.loss, said.loss
@@ -116,17 +116,17 @@ async def _follow(pods: Path, cluster: Cluster, example: Example, victim: str, c
             elif course.killed is not None and (said.pod not in course.before.values() or alone):
                 course.resumed, course.resumed_at = course.resumed or now, course.resumed_at or said.step
         course.after.update(names)
-        found = await cluster.get(example.jobs, example.job, "default")
-        course.status = found.get("status") or {}
-        if is_true("Succeeded")(found) or is_true("Failed")(found):
+        job = await cluster.get(example.jobs, example.job, "default")
+        course.status = job.get("status") or {}
+        if is_true("Succeeded")(job) or is_true("Failed")(job):
             course.ended = time.monotonic() - began
             return
         await asyncio.sleep(0.1)
 
 
 async def _pods(cluster: Cluster, example: Example) -> dict[str, str]:
-    found = await cluster.list(PODS, "default", label_selector=f"{LABEL}={example.job}")
-    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found.items}
+    pods = await cluster.list(PODS, "default", label_selector=f"{LABEL}={example.job}")
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods.items}
 
 
 def faults(example: Example, victim: str, course: Course) -> list[str]:
@@ -152,4 +152,6 @@ def faults(example: Example, victim: str, course: Course) -> list[str]:
 
 
 def _failures(status: Json) -> str:
-    return "\n".join(f"{each['pod']}: {each.get('message', '')}" for each in status.get("failures") or ())
+    return "\n".join(
+        f"{failure['pod']}: {failure.get('message', '')}" for failure in status.get("failures") or ()
+    )

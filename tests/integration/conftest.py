@@ -22,7 +22,7 @@ from steelyard.types import Json
 
 def processes_of(folder: Path) -> list[str]:
     """Every process whose command, environment or working folder names the folder."""
-    found = []
+    objects = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -34,8 +34,8 @@ def processes_of(folder: Path) -> list[str]:
         except OSError:
             continue
         if int(pid) != os.getpid() and any(os.fsencode(folder) in text for text in texts):
-            found.append(f"{pid}: {command.replace(bytes(1), b' ').decode(errors='replace')}")
-    return found
+            objects.append(f"{pid}: {command.replace(bytes(1), b' ').decode(errors='replace')}")
+    return objects
 
 
 def host_pid(number: int, *entries: str) -> int:
@@ -100,13 +100,13 @@ class Machine:
             async with asyncio.timeout(seconds), self.cluster() as cluster:
                 while True:
                     try:
-                        found = await cluster.get(resource, name, "default")
+                        obj = await cluster.get(resource, name, "default")
                     except ApiError as error:
                         last = error
                     else:
-                        if holds(found):
-                            return found
-                        last = found.get("status")
+                        if holds(obj):
+                            return obj
+                        last = obj.get("status")
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise AssertionError(f"{resource.kind} {name}: not within {seconds} s: {last}") from None
@@ -117,7 +117,7 @@ def is_true(condition: str) -> Callable[[Json], bool]:
 
     def holds(obj: Json) -> bool:
         conditions = (obj.get("status") or {}).get("conditions") or ()
-        return any(each["type"] == condition and each["status"] == "True" for each in conditions)
+        return any(entry["type"] == condition and entry["status"] == "True" for entry in conditions)
 
     return holds
 

@@ -84,19 +84,19 @@ def check_output(storage: Path, evaluation: Json, rows: int) -> None:
     """The verified output holds every (replication, index) exactly once, each with its own answer."""
     output = output_folder(storage, evaluation)
     manifest = json.loads((output / ".steelyard" / "manifest.json").read_bytes())
-    found: Counter[tuple[str, int]] = Counter()
+    counts: Counter[tuple[str, int]] = Counter()
     wrong = []
     for entry in manifest["files"]:
         for row in pq.read_table(output / entry["path"]).to_pylist():
-            found[row["_replication_"], row["_index_"]] += 1
-            if [each["label"] for each in row["responses"]] != [row["_index_"]]:
+            counts[row["_replication_"], row["_index_"]] += 1
+            if [response["label"] for response in row["responses"]] != [row["_index_"]]:
                 wrong.append(row)
     spec = evaluation["spec"]
     replications = [replication_id(spec["id"], number) for number in range(spec["replications"])]
     wanted = Counter((replication, index) for replication in replications for index in range(rows))
     assert not wrong, f"answers of other rows: {wrong[:3]}"
-    assert found - wanted == Counter(), "rows too many"
-    assert wanted - found == Counter(), "rows missing"
+    assert counts - wanted == Counter(), "rows too many"
+    assert wanted - counts == Counter(), "rows missing"
 
 
 def _encoded(schema: pa.Schema) -> str:

@@ -71,8 +71,8 @@ def eventually(holds: Callable[[], object], what: str, seconds: float = 30) -> N
 
 
 def has(training: Any, kind: str, name: str, condition: str) -> bool:
-    found = training.get_job_conditions(name, job_kind=kind)
-    return any(each.type == condition and each.status == "True" for each in found)
+    conditions = training.get_job_conditions(name, job_kind=kind)
+    return any(entry.type == condition and entry.status == "True" for entry in conditions)
 
 
 def succeeded(api: Any, where: tuple[str, ...], made: Json) -> list[str]:
@@ -89,7 +89,7 @@ def succeeded(api: Any, where: tuple[str, ...], made: Json) -> list[str]:
     )
     for event in stream:
         conditions = (event["object"].get("status") or {}).get("conditions") or []
-        seen = [each["type"] for each in conditions if each["status"] == "True"]
+        seen = [condition["type"] for condition in conditions if condition["status"] == "True"]
         if "Succeeded" in seen or "Failed" in seen:
             break
     return seen

@@ -27,10 +27,10 @@ async def test_a_budget_survives_kills(tmp_path: Path, kills: int, rows: int) ->
         for number in range(kills):
             process = await place.start(server, *limits)
             goal = rows // 2 * (number + 1) // (kills + 2) + chance.randrange(rows // 20)
-            asked = asyncio.create_task(server.until_asked(goal))
+            reached = asyncio.create_task(server.until_asked(goal))
             ended = asyncio.create_task(process.wait())
-            await asyncio.wait([asked, ended], return_when=asyncio.FIRST_COMPLETED)
-            asked.cancel()
+            await asyncio.wait([reached, ended], return_when=asyncio.FIRST_COMPLETED)
+            reached.cancel()
             await kill(process, signal.SIGKILL)
             await ended
         capped = await place.go(server, *limits)

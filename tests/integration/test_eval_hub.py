@@ -105,16 +105,16 @@ class Hub(BaseHTTPRequestHandler):
 
     def _tree(self, revision: str, folder: str, paths: list[str] | None) -> None:
         held = self.commits[self._commit(revision)]
-        found: list[dict[str, Any]] = []
+        requests: list[dict[str, Any]] = []
         for name, data in held.items():
             inside = not folder or name.startswith(f"{folder}/")
             if (name in paths) if paths is not None else inside:
                 oid = hashlib.sha1(data).hexdigest()
-                found.append({"type": "file", "path": name, "size": len(data), "oid": oid})
+                requests.append({"type": "file", "path": name, "size": len(data), "oid": oid})
         for name in sorted({name.partition("/")[0] for name in held if "/" in name}):
             if (name in paths) if paths is not None else not folder:
-                found.append({"type": "directory", "path": name, "size": 0, "oid": "0" * 40})
-        self._send(200, json.dumps(found).encode())
+                requests.append({"type": "directory", "path": name, "size": 0, "oid": "0" * 40})
+        self._send(200, json.dumps(requests).encode())
 
     def _file(self, commit: str, name: str) -> None:
         data = self.commits.get(commit, {}).get(name)
@@ -209,7 +209,7 @@ async def test_a_dataset_is_streamed_once_and_its_commit_is_part_of_the_identity
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("hf:org/small", "has several configs; there are easy, hard"),
         ("hf:org/small/odd", "has no config 'odd'; there are easy, hard"),
@@ -218,10 +218,10 @@ async def test_a_dataset_is_streamed_once_and_its_commit_is_part_of_the_identity
         ("hf:a b", "should be hf:ORG/NAME[/CONFIG][@SPLIT][#REVISION]"),
     ],
 )
-def test_what_there_is_not_is_told_in_one_line(tmp_path: Path, hub: str, name: str, told: str) -> None:
+def test_what_there_is_not_is_told_in_one_line(tmp_path: Path, hub: str, name: str, message: str) -> None:
     done = steelyard(tmp_path, hub, "http://127.0.0.1:9/v1", name, "--dry-run")
     assert done.returncode == 2
-    assert f"{name}: {told}" in done.stderr
+    assert f"{name}: {message}" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 

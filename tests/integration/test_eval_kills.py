@@ -53,16 +53,16 @@ async def _see(out: asyncio.StreamReader, step: str) -> None:
 async def test_killed_at_random_moments(tmp_path: Path, kills: int, rows: int, moves: bool) -> None:
     seed = int(os.environ.get("STEELYARD_SEED", "0")) or random.randrange(1 << 30)
     chance, place = random.Random(seed), Place(tmp_path / "0", rows).write()
-    told = []
+    moments_seen = []
     async with endpoint(seconds=0.01) as server:
         for number in range(1, kills + 1):
-            told.append(await kill_somewhere(place, server, chance, 3 * rows // kills))
+            moments_seen.append(await kill_somewhere(place, server, chance, 3 * rows // kills))
             if moves:
                 place = await asyncio.to_thread(moved, place, tmp_path / str(number))
         last = await place.go(server)
         calls = server.calls
         assert (await place.go(server)).status == 0
-    print(f"seed {seed}: killed at {', '.join(told)}; {calls - rows} calls twice")
+    print(f"seed {seed}: killed at {', '.join(moments_seen)}; {calls - rows} calls twice")
     assert (last.status, last.said) == (0, "")
     assert calls - rows <= kills * TWICE
     assert server.calls == calls, "a run that is done asks nothing"
@@ -122,7 +122,7 @@ async def test_killed_between_a_write_and_its_appearance(
 
 @pytest.mark.soak
 async def test_killed_at_every_moment(tmp_path: Path) -> None:
-    found = await moments(tmp_path)
-    assert len(found) > 20
-    for at in range(1, len(found) + 1):
+    points = await moments(tmp_path)
+    assert len(points) > 20
+    for at in range(1, len(points) + 1):
         await kill_at(tmp_path, at, WHOLE)

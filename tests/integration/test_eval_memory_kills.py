@@ -50,16 +50,16 @@ async def test_killed_at_random_writes(kills: int, rows: int) -> None:
 
     most = 2 * rows // PART // kills
     async with replica(answer) as server:
-        found = Fixed({server.address})
+        discovery = Fixed({server.address})
         for attempt in range(1, kills + 1):
             dying = CrashingStore(
                 f"memory://{name}/output", chance.randrange(most), after=chance.random() < 0.5
             )
             with pytest.raises(Crash):
                 await evaluate(
-                    plan_of(SPEC), Stores(dataset, dying), found, epoch(attempt), make_world(attempt)
+                    plan_of(SPEC), Stores(dataset, dying), discovery, epoch(attempt), make_world(attempt)
                 )
-        await evaluate(plan_of(SPEC), Stores(dataset, output), found, epoch(kills + 1), make_world())
+        await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(kills + 1), make_world())
     assert answered.total() - rows <= kills * (IN_FLIGHT + 2 * PART), "one part is written while one fills"
     manifest = await verify(plan_of(SPEC), dataset, output, epoch(1))
     assert (rows_of(output, manifest), manifest.rows.duplicates) == (expected_rows(SPEC, rows), 0)

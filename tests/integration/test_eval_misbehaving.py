@@ -67,8 +67,8 @@ class Faults:
         self.planned = dict(zip(chance.sample(range(rows), len(names)), names, strict=True))
         self.occurred: Counter[str] = Counter()
 
-    def __call__(self, _request: web.Request, row: int, asked: int) -> web.StreamResponse | None:
-        if row not in self.planned or asked > 1:
+    def __call__(self, _request: web.Request, row: int, times: int) -> web.StreamResponse | None:
+        if row not in self.planned or times > 1:
             return None
         self.occurred[self.planned[row]] += 1
         return fault(self.planned[row], row)
@@ -150,10 +150,10 @@ async def test_what_stays_wrong_is_an_error_of_its_row_alone(tmp_path: Path) -> 
     assert done.status == 3
     place.check(but=[*wrong, 12])
     assert server.asked[12] == 1, "a redirect is followed nowhere"
-    told = await ended(await place.start_any("eval", "show", str(place.run), "--errors"))
+    shown = await ended(await place.start_any("eval", "show", str(place.run), "--errors"))
     for row in (*wrong, 12):
-        assert f"row {row}: " in told.out
-    assert "redirects are not followed" in told.out
+        assert f"row {row}: " in shown.out
+    assert "redirects are not followed" in shown.out
 
 
 async def test_a_replica_that_hangs_or_dies_costs_its_calls_alone(tmp_path: Path) -> None:

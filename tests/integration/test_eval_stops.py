@@ -126,10 +126,10 @@ async def test_a_full_disk_is_told_and_gone_on_from(tmp_path: Path) -> None:
     if not await asyncio.to_thread(may_mount, disk):
         pytest.skip("no mount namespaces here")
     async with endpoint(seconds=0, size=3000) as server:
-        asked = Place(disk, place.rows).arguments(server)
+        arguments = Place(disk, place.rows).arguments(server)
         process = await asyncio.create_subprocess_exec(
             *("unshare", "--mount", "--map-root-user", "sh", "-c", SMALL_DISK, "sh", "disk"),
-            *(sys.executable, "-m", "steelyard.cli.main", *asked),
+            *(sys.executable, "-m", "steelyard.cli.main", *arguments),
             cwd=place.folder,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -91,8 +91,8 @@ async def test_an_example_runs_scores_and_goes_on(tmp_path: Path, name: str) -> 
         assert again.returncode == 0, again.stderr
         assert len(server.bodies) == calls
     run = RunFolder(tmp_path / "run")
-    found = {each["name"]: each for each in metrics(orjson.loads(run.numbers.read_bytes()))}
-    assert found[metric]["value"] == pytest.approx(value)
+    by_name = {metric["name"]: metric for metric in metrics(orjson.loads(run.numbers.read_bytes()))}
+    assert by_name[metric]["value"] == pytest.approx(value)
     assert pq.read_table(run.scores).num_rows == calls - (8 if name == "open-question" else 0)
     assert run.page.exists()
 
@@ -101,7 +101,7 @@ def metrics(report: JsonValue) -> list[dict[str, JsonValue]]:
     """The report's metrics, wherever they stand."""
     if isinstance(report, dict):
         own = report.get("metrics")
-        inner = [each for value in report.values() for each in metrics(value)]
+        inner = [metric for value in report.values() for metric in metrics(value)]
         return [*(own if isinstance(own, list) else []), *inner]
     return []
 

@@ -134,11 +134,11 @@ async def test_killed_at_random_moments_every_row_is_there_once(
             await process.communicate()
             shares.append(100 * len(set(one.asked + two.asked)) // rows)
         status, termination, _ = await place.run("evaluation_client", kills + 1)
-        asked = Counter(one.asked + two.asked)
+        calls = Counter(one.asked + two.asked)
     print(f"seed {seed}: killed at {shares} % of the rows")
     assert (status, termination["code"]) == (EXIT_OK, "Complete")
     assert sum(0 < share < 100 for share in shares) >= kills * 3 // 4
-    assert asked.total() - rows <= kills * (2 * IN_FLIGHT + 2 * BATCH)
+    assert calls.total() - rows <= kills * (2 * IN_FLIGHT + 2 * BATCH)
     assert (await place.run("verify_evaluation_output"))[0] == EXIT_OK
     assert rows_of(place.output, await read_manifest(place.output)) == expected_rows(place.spec, rows)
 
@@ -153,10 +153,10 @@ async def test_sigterm_keeps_what_was_answered(tmp_path: Path) -> None:
         await process.communicate()
         assert process.returncode == EXIT_RETRY
         assert json.loads((tmp_path / "termination").read_text())["code"] == "Terminated"
-        asked = len(one.asked) + len(two.asked)
+        calls = len(one.asked) + len(two.asked)
         _, _, lines = await place.run("evaluation_client", 2)
     (done,) = [line for line in lines if line["message"] == "all rows are durable"]
-    assert done["resumed"] >= asked - 2 * IN_FLIGHT
+    assert done["resumed"] >= calls - 2 * IN_FLIGHT
 
 
 async def test_a_replica_that_is_deleted_in_the_middle_costs_no_answer(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ async def run(
 
 
 def condition(obj: Json, kind: str) -> Json:
-    (found,) = (each for each in obj["status"]["conditions"] if each["type"] == kind)
-    return dict(found)
+    (matching,) = (condition for condition in obj["status"]["conditions"] if condition["type"] == kind)
+    return dict(matching)
 
 
 async def test_a_row_that_is_always_refused_aborts(machine: Machine) -> None:

@@ -45,7 +45,7 @@ def choose(count: int, chance: random.Random) -> list[Kill]:
         victims += chance.sample(VICTIMS, len(VICTIMS))
     step = (LAST - FIRST) / (count - 1)
     shares = [FIRST + step * (number + chance.uniform(-0.3, 0.3)) for number in range(1, count - 1)]
-    return [Kill(*each) for each in zip(victims, [FIRST, *shares, LAST], strict=False)]
+    return [Kill(*choice) for choice in zip(victims, [FIRST, *shares, LAST], strict=False)]
 
 
 async def run_with_kills(machine: Machine, count: int, rows_per_second: float) -> None:
@@ -120,8 +120,8 @@ async def jobs(cluster: Cluster) -> list[Json]:
 async def check_jobs(machine: Machine) -> None:
     """One Job per step, each complete, each with one Pod that succeeded."""
     async with machine.cluster() as cluster:
-        found = {job["metadata"]["name"]: job["status"].get("succeeded") for job in await jobs(cluster)}
-    assert found == {"killed-client-a1": 1, "killed-verify-a1": 1}
+        succeeded = {job["metadata"]["name"]: job["status"].get("succeeded") for job in await jobs(cluster)}
+    assert succeeded == {"killed-client-a1": 1, "killed-verify-a1": 1}
 
 
 async def test_five_kills_during_an_evaluation(machine: Machine) -> None:

@@ -64,8 +64,8 @@ class Counting:
 
 async def _reap(log: Log) -> None:
     assert await reap(log, datetime.now(UTC)) == ENTITIES // DELETED_OF
-    asked = [len(records) async for records in topic_pieces(log, EVENTS)]
-    assert sum(asked) == ENTITIES // DELETED_OF
+    sizes = [len(records) async for records in topic_pieces(log, EVENTS)]
+    assert sum(sizes) == ENTITIES // DELETED_OF
 
 
 async def _follow(log: Log) -> None:

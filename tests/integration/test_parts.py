@@ -59,7 +59,9 @@ class Parts:
     def true_conditions(self, name: str) -> set[str]:
         job = self.cluster.store.find(JOBS, name, "default") or {}
         return {
-            each["type"] for each in job.get("status", {}).get("conditions", ()) if each["status"] == "True"
+            condition["type"]
+            for condition in job.get("status", {}).get("conditions", ())
+            if condition["status"] == "True"
         }
 
 
@@ -87,7 +89,7 @@ async def test_a_job_runs_its_program_once(parts: Parts, tmp_path: Path) -> None
     await parts.until(lambda: "Complete" in parts.true_conditions("demo"))
     assert trace.read_text() == "ran\n"
     await parts.until(lambda: parts.cluster.store.objects(EVENTS))
-    assert "SuccessfulCreate" in {each["reason"] for each in parts.cluster.store.objects(EVENTS)}
+    assert "SuccessfulCreate" in {event["reason"] for event in parts.cluster.store.objects(EVENTS)}
 
 
 @pytest.mark.parametrize("counted", [False, True], ids=["time awake counts", "sleep counts too"])

@@ -55,8 +55,8 @@ def test_commands_show_and_change_what_there_is(machine: Machine, tmp_path: Path
     assert small.evaluation in table
     assert "Complete" in table
     assert steelyard("label", "eval", small.evaluation[:8], "team=red", folder=folder).returncode == 0
-    found = steelyard("get", "eval", "-l", "team=red", "-o", "name", folder=folder).stdout.strip()
-    assert found == f"evaluations/{small.evaluation}"
+    name = steelyard("get", "eval", "-l", "team=red", "-o", "name", folder=folder).stdout.strip()
+    assert name == f"evaluations/{small.evaluation}"
     last = steelyard("get", "datasets", "--descending", "-o", "name", folder=folder).stdout.split()
     assert last == steelyard("get", "datasets", "-o", "name", folder=folder).stdout.split()[::-1]
     token = steelyard("token", "administrator", "--accounts", ACCOUNT, folder=folder).stdout.strip()
@@ -178,7 +178,7 @@ def _made_while_nothing_is_judged(machine: Machine, client: Client, tmp_path: Pa
     artifacts = [{"kind": "parquet", "path": "part-0.parquet"}]
     early = client.datasets.create(account=ACCOUNT, name="early", artifacts=artifacts, schema=schema)
     assert client.datasets.get(early.id).name == "early"
-    assert [each.id for each in client.datasets.query(name="early")] == [early.id]
+    assert [dataset.id for dataset in client.datasets.query(name="early")] == [early.id]
     with machine.client(tries=1) as impatient, pytest.raises(Unavailable, match="accepted"):
         impatient.datasets.label(early.id, {"early": "yes"})
     with service(machine.state, name):

@@ -98,10 +98,10 @@ def edit_labels(client: Client, telling: "asyncio.Task[object]") -> int:
     """Edits a label of the first dataset as long as the story is told; the last number that was acknowledged."""
     last = 0
     while not telling.done():
-        found = list(client.datasets.query(account=ACCOUNT))
-        if found:
+        datasets = list(client.datasets.query(account=ACCOUNT))
+        if datasets:
             try:
-                client.datasets.label(found[0].id, {"count": str(last + 1)})
+                client.datasets.label(datasets[0].id, {"count": str(last + 1)})
             except ClientError:
                 continue  # accepted, perhaps: the same number is asked for again
             last += 1
@@ -110,13 +110,15 @@ def edit_labels(client: Client, telling: "asyncio.Task[object]") -> int:
 
 def check(client: Client, audited: Sequence[Audited], last: int) -> None:
     for plural, wanted in MADE.items():
-        found = list(getattr(client, plural).query(account=ACCOUNT))
-        assert len(found) == wanted, f"{plural}: {[each.id for each in found]}"
-        assert {each.status for each in found} <= {"Complete", "Ready"}, [each.status for each in found]
+        entities = list(getattr(client, plural).query(account=ACCOUNT))
+        assert len(entities) == wanted, f"{plural}: {[entity.id for entity in entities]}"
+        assert {entity.status for entity in entities} <= {"Complete", "Ready"}, [
+            entity.status for entity in entities
+        ]
     (dataset,) = client.datasets.query(account=ACCOUNT)
     assert last > 0
     assert dataset.labels["count"] == str(last), "an acknowledged edit was lost"
-    assert [each.model.name for each in audited] == ["digits-few", "digits-all"]
+    assert [audit.model.name for audit in audited] == ["digits-few", "digits-all"]
 
 
 async def jobs_of(machine: Machine, seconds: float = 60) -> list[Json]:

@@ -174,5 +174,5 @@ def test_the_published_client_does_it_all(machine: Machine, tmp_path: Path) -> N
     api.reports.download(report.id, str(tmp_path / "report"))
     assert (tmp_path / "report" / "report.html").exists()
     api.reports.label(report.id, {"seen": "yes"})
-    assert [each.id for each in api.reports.query(labels={"seen": "yes"})] == [report.id]
+    assert [report.id for report in api.reports.query(labels={"seen": "yes"})] == [report.id]
     assert api.reports.delete(report.id).status == "Deleted"

@@ -78,11 +78,14 @@ def test_a_job_of_each_kind(training: Any, core: Any, kind: str) -> None:
     _, _, replicas, leader, said = KINDS[kind]
     training.create_job(modelled(training, manifest(kind, name)))
     job = finished(training, kind, name)
-    assert [each.type for each in job.status.conditions if each.status == "True"] == ["Created", "Succeeded"]
+    assert [condition.type for condition in job.status.conditions if condition.status == "True"] == [
+        "Created",
+        "Succeeded",
+    ]
     assert training.is_job_succeeded(name, job_kind=kind)
     assert job.status.replica_statuses.keys() == replicas.keys()
     assert job.status.completion_time >= job.status.start_time
-    assert name in {each.metadata.name for each in training.list_jobs(job_kind=kind)}
+    assert name in {job.metadata.name for job in training.list_jobs(job_kind=kind)}
     logs, _ = training.get_job_logs(name, job_kind=kind)
     assert list(logs) == [f"{name}-{leader}"]
     assert said in logs[f"{name}-{leader}"]
@@ -124,7 +127,7 @@ def test_our_own_kind_by_custom_objects(training: Any, core: Any) -> None:
     made = api.create_namespaced_custom_object(*where, body)
     assert succeeded(api, where, made) == ["Created", "Succeeded"]
     pods = core.list_namespaced_pod(NAMESPACE, label_selector="training.kubeflow.org/job-name=own").items
-    logs = {core.read_namespaced_pod_log(each.metadata.name, NAMESPACE) for each in pods}
+    logs = {core.read_namespaced_pod_log(pod.metadata.name, NAMESPACE) for pod in pods}
     assert logs == {"worker 0 of 2\n", "worker 1 of 2\n"}
     api.delete_namespaced_custom_object(*where, "own")
 
@@ -157,12 +160,12 @@ def test_events_tell_what_became_of_a_job(training: Any, core: Any) -> None:
     finished(training, "PyTorchJob", "told")
     names = ("told-master-0", "told-worker-0", "told-worker-1")
     wanted = {f"Created {what}: {name}" for what in ("pod", "service") for name in names}
-    told: set[str] = set()
+    reported: set[str] = set()
 
     def all_told() -> bool:
         _, events = training.get_job_logs("told", is_master=False, verbose=True)
-        told.update(text.split(" ", 2)[2] for text in events.get("pytorchjob/told", ()))
-        return wanted <= told and "PyTorchJob told is successfully completed." in told
+        reported.update(text.split(" ", 2)[2] for text in events.get("pytorchjob/told", ()))
+        return wanted <= reported and "PyTorchJob told is successfully completed." in reported
 
     eventually(all_told, "events")
     fields = "involvedObject.kind=PyTorchJob,involvedObject.name=told,reason=PyTorchJobSucceeded"
@@ -224,15 +227,15 @@ def test_an_evicted_worker_is_replaced_and_not_counted(training: Any, core: Any,
 
     def is_another() -> bool:
         pods = core.list_namespaced_pod(NAMESPACE, field_selector=f"metadata.name={worker}").items
-        return any(each.metadata.uid != uid and each.status.phase == "Running" for each in pods)
+        return any(pod.metadata.uid != uid and pod.status.phase == "Running" for pod in pods)
 
     eventually(is_another, "another worker")
     go.touch()
     finished(training, "PyTorchJob", "evicted")
-    found = training.custom_api.get_namespaced_custom_object(
+    stored = training.custom_api.get_namespaced_custom_object(
         GROUP, VERSION, NAMESPACE, "pytorchjobs", "evicted"
     )
-    assert (found["status"]["restarts"], found["status"]["disruptions"]) == (0, 1)
+    assert (stored["status"]["restarts"], stored["status"]["disruptions"]) == (0, 1)
     training.delete_job("evicted")
 
 
@@ -281,7 +284,7 @@ def test_a_command_has_a_terminal_where_one_is_asked_for(core: Any, pod: str) ->
 
 def test_a_command_ends_with_its_caller_and_with_its_container(core: Any, up: Machine) -> None:
     def left(mark: str) -> bool:
-        return any(mark in each for each in processes_of(up.state.path))
+        return any(mark in process for process in processes_of(up.state.path))
 
     core.create_namespaced_pod(
         NAMESPACE,
@@ -313,15 +316,17 @@ def test_kubectl_runs_a_command(up: Machine, pod: str) -> None:
     assert (done.stdout, done.returncode) == ("through", 4), done.stderr
     much = run([*command, "seq 200000; sleep 1001 &"], input="")
     assert (len(much.stdout), much.returncode) == (1288895, 0), much.stderr
-    eventually(lambda: not any("sleep 1001" in each for each in processes_of(up.state.path)), "nothing left")
+    eventually(
+        lambda: not any("sleep 1001" in process for process in processes_of(up.state.path)), "nothing left"
+    )
 
 
 def test_a_command_ends_with_the_server_that_was_killed(core: Any, up: Machine, pod: str) -> None:
     """Its Pod goes on: it belongs to its shim."""
     executed(core, pod, "sleep", "1003", _preload_content=False)
-    eventually(lambda: any("sleep 1003" in each for each in processes_of(up.state.path)), "the command")
+    eventually(lambda: any("sleep 1003" in process for process in processes_of(up.state.path)), "the command")
     os.kill(read_record(up.state).children["kubernetes"][0], signal.SIGKILL)
-    eventually(lambda: not any("sleep 1003" in each for each in processes_of(up.state.path)), "its end")
+    eventually(lambda: not any("sleep 1003" in process for process in processes_of(up.state.path)), "its end")
 
     def answers() -> bool:
         try:

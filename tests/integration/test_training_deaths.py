@@ -146,9 +146,9 @@ class WithJobs(StoreCaches):
         uid = resource["metadata"]["uid"]
         carrying = [
             [
-                each
-                for each in self.store.objects(kind)
-                if (each["metadata"].get("labels") or {}).get(OWNER) == uid
+                obj
+                for obj in self.store.objects(kind)
+                if (obj["metadata"].get("labels") or {}).get(OWNER) == uid
             ]
             for kind in (CONFIG_MAPS, JOBS, PODS)
         ]

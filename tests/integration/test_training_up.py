@@ -142,9 +142,9 @@ async def test_the_output_of_a_v1_job_becomes_a_model_that_outlives_it(machine: 
 async def listed(machine: Machine, resource: Resource, holds: Callable[[list[Json]], bool]) -> list[Json]:
     """The objects in `default` once something holds for them."""
     async with asyncio.timeout(60), machine.cluster() as cluster:
-        while not holds(found := (await cluster.list(resource, "default")).items):  # noqa: ASYNC110
+        while not holds(items := (await cluster.list(resource, "default")).items):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
-        return found
+        return items
 
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
@@ -210,7 +210,7 @@ async def test_a_worker_killed_while_it_trains_costs_a_restart_and_the_output_be
     made = await machine.until(MODELS, model["metadata"]["name"], is_true("Ready"))
     kept = machine.state.storage / made["spec"]["storage"]["output"]
     manifest = json.loads((kept / ".steelyard" / "manifest.json").read_text())
-    assert {each["path"] for each in manifest["files"]} == {"model.onnx", "lineage.json"}
+    assert {file["path"] for file in manifest["files"]} == {"model.onnx", "lineage.json"}
     assert manifest["source"]["job"] == "default/digits"
 
 
@@ -226,17 +226,17 @@ async def until(holds: Any, seconds: float) -> None:
 
 def process_of(pod: str) -> int:
     """The program of a Pod's container: the youngest process whose parent is the container's shim."""
-    found = []
-    for each in filter(str.isdigit, os.listdir("/proc")):
+    matches = []
+    for number in filter(str.isdigit, os.listdir("/proc")):
         try:
-            command = Path(f"/proc/{each}/cmdline").read_bytes()
-            environment = Path(f"/proc/{each}/environ").read_bytes()
+            command = Path(f"/proc/{number}/cmdline").read_bytes()
+            environment = Path(f"/proc/{number}/environ").read_bytes()
         except OSError:
             continue
         if b"train.py" in command and b"ROLE=worker" in environment and b"INDEX=0" in environment:
-            found.append(int(each))
-    assert found, f"no process of Pod {pod}"
-    return max(found)
+            matches.append(int(number))
+    assert matches, f"no process of Pod {pod}"
+    return max(matches)
 
 
 # ---- E, with the real thing

@@ -24,12 +24,12 @@ def logs(machine: Machine, tmp_path: Path) -> Iterator[dict[int, Path]]:
     machine.up("platform", "operator")
     state = str(machine.state.path)
     with ExitStack() as stack:
-        found = {}
+        by_operator = {}
         for name in ("one", "two"):
             log = tmp_path / f"{name}.log"
             arguments = ("tests.integration.killing_operator", state, "0", str(tmp_path / f"{name}.calls"))
-            found[stack.enter_context(process(*arguments, log=log)).pid] = log
-        yield found
+            by_operator[stack.enter_context(process(*arguments, log=log)).pid] = log
+        yield by_operator
 
 
 def make_model(name: str) -> Json:

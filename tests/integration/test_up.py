@@ -67,7 +67,7 @@ def test_status_tells_what_runs_and_what_does_not(machine: Machine) -> None:
     ready = machine.up()
     seen = json.loads(steelyard("status", state_dir=str(machine.state.path), output="json").stdout)
     assert seen["api"] == "ready"
-    assert {each["name"]: each["restarts"] for each in seen["processes"]} == {
+    assert {process["name"]: process["restarts"] for process in seen["processes"]} == {
         "supervisor": 0,
         "kubernetes": 0,
         "operator": 0,

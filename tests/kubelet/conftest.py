@@ -13,15 +13,15 @@ from steelyard.local.kubelet.testing import Machine, make_config
 
 def processes_of(folder: Path) -> list[str]:
     """Every process whose command or environment names the folder."""
-    found = []
+    addresses = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             texts = [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
         except OSError:
             continue
         if int(pid) != os.getpid() and any(os.fsencode(folder) in text for text in texts):
-            found.append(f"{pid}: {texts[0]!r}")
-    return found
+            addresses.append(f"{pid}: {texts[0]!r}")
+    return addresses
 
 
 async def nothing_left_of(folder: Path) -> None:

@@ -52,7 +52,7 @@ async def test_a_running_container_is_adopted(machine: Machine) -> None:
     machine.start()
     await asyncio.sleep(0.2)
     (shared(machine, pod) / "end").write_text("0")
-    pod = await machine.until(lambda found: phase(found) == "Succeeded")
+    pod = await machine.until(lambda pod: phase(pod) == "Succeeded")
     assert (shared(machine, pod) / "runs").read_text() == "begun\n"
 
 
@@ -63,7 +63,7 @@ async def test_what_ended_meanwhile_is_read_from_its_record(machine: Machine) ->
     (shared(machine, pod) / "end").write_text("65")
     await machine.until(lambda _: machine.folder(pod).base("main", 0).with_suffix(".exited").exists())
     machine.start()
-    pod = await machine.until(lambda found: phase(found) == "Failed")
+    pod = await machine.until(lambda pod: phase(pod) == "Failed")
     assert terminated(pod)["exitCode"] == 65
     assert (shared(machine, pod) / "runs").read_text() == "begun\n"
 
@@ -76,7 +76,7 @@ async def test_a_kubelet_that_dies_at_any_moment_of_a_start_starts_once(machine:
         machine.start()
     pod = await begun(machine)
     (shared(machine, pod) / "end").write_text("0")
-    pod = await machine.until(lambda found: phase(found) == "Succeeded")
+    pod = await machine.until(lambda pod: phase(pod) == "Succeeded")
     assert (shared(machine, pod) / "runs").read_text() == "begun\n"
     assert container_status(pod)["restartCount"] == 0
 
@@ -145,7 +145,7 @@ async def test_a_killed_shim_is_a_disruption_and_leaves_nothing(machine: Machine
     run = machine.folder(pod).run("main")
     assert run is not None
     os.kill(run.shim, signal.SIGKILL)
-    pod = await machine.until(lambda found: phase(found) == "Failed")
+    pod = await machine.until(lambda pod: phase(pod) == "Failed")
     assert terminated(pod)["reason"] == LOST
     assert condition(pod, "DisruptionTarget")["status"] == "True"
     await nothing_left_of(tmp_path)
@@ -164,7 +164,7 @@ async def test_records_of_an_earlier_boot_speak_of_no_process(machine: Machine) 
         record.write_text(json.dumps(content | earlier))
         machine.start()
         try:
-            pod = await machine.until(lambda found: phase(found) == "Failed", seconds=5)
+            pod = await machine.until(lambda pod: phase(pod) == "Failed", seconds=5)
             assert terminated(pod)["reason"] == LOST
             assert other.poll() is None
         finally:
@@ -192,7 +192,7 @@ async def test_down_ends_every_pod_and_says_it_was_a_disruption(machine: Machine
     await stop_all_pods(machine.config, grace=0.1)
     assert processes_of(tmp_path) == []
     machine.start()
-    pod = await machine.until(lambda found: phase(found) == "Failed")
+    pod = await machine.until(lambda pod: phase(pod) == "Failed")
     assert pod["status"]["reason"] == "NodeShutdown"
     assert condition(pod, "DisruptionTarget")["status"] == "True"
 
@@ -227,7 +227,7 @@ async def test_a_kubelet_killed_with_its_process_is_succeeded_by_another(tmp_pat
     machine.start()
     await machine.until(is_running)
     runs.with_name("end").write_text("0")
-    pod = await machine.until(lambda found: phase(found) == "Succeeded")
+    pod = await machine.until(lambda pod: phase(pod) == "Succeeded")
     assert runs.read_text() == "begun\n"
     assert pod["metadata"]["uid"] == runs.parents[2].name
     await machine.stop()

@@ -45,7 +45,7 @@ async def end(machine: Machine, *names: str) -> list[Json]:
     for name in names:
         pod = await machine.pod(name)
         (machine.folder(pod).path / "volumes/shared/end").touch()
-        ended.append(await machine.until(lambda found: phase(found) == "Succeeded", name))
+        ended.append(await machine.until(lambda pod: phase(pod) == "Succeeded", name))
     return ended
 
 

@@ -33,12 +33,12 @@ async def ended(child: Child) -> None:
 async def test_a_forked_shim_runs_its_container_and_shows_whose_it_is(
     shims: ForkServer, tmp_path: Path
 ) -> None:
-    told = asyncio.Event()
+    was_ended = asyncio.Event()
     intent = make_intent(
         tmp_path / "pod/main", "echo out; echo err >&2; while ! test -e end; do sleep 0.01; done; exit 3"
     )
-    child = shims.start(intent, told.set)
-    await asyncio.wait_for(told.wait(), 10)
+    child = shims.start(intent, was_ended.set)
+    await asyncio.wait_for(was_ended.wait(), 10)
     assert intent.with_suffix(".started").exists()
     assert processes.with_argument(f"{tmp_path}/") == {child.pid}
     assert os.getsid(child.pid) == child.pid

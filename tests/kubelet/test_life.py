@@ -43,8 +43,8 @@ async def test_a_failed_container_starts_again_until_it_succeeds(machine: Machin
 async def test_a_container_that_always_ends_backs_off(machine: Machine) -> None:
     await machine.cluster.create(PODS, make_pod(make_container("exit 3"), restartPolicy="Always"))
     pod = await machine.until(
-        lambda found: (
-            container_status(found).get("state", {}).get("waiting", {}).get("reason") == "CrashLoopBackOff"
+        lambda pod: (
+            container_status(pod).get("state", {}).get("waiting", {}).get("reason") == "CrashLoopBackOff"
         )
     )
     assert phase(pod) == "Running"
@@ -52,17 +52,17 @@ async def test_a_container_that_always_ends_backs_off(machine: Machine) -> None:
         "s restarting failed container=main pod=pod" in container_status(pod)["state"]["waiting"]["message"]
     )
     assert container_status(pod)["lastState"]["terminated"]["exitCode"] == 3
-    await machine.until(lambda found: container_status(found)["restartCount"] >= 3)
+    await machine.until(lambda pod: container_status(pod)["restartCount"] >= 3)
 
 
 async def test_one_container_goes_on_while_another_has_ended(machine: Machine) -> None:
     await machine.cluster.create(
         PODS, make_pod(make_container("sleep 60"), make_container("exit 1", "other"))
     )
-    pod = await machine.until(lambda found: "terminated" in container_status(found, "other").get("state", {}))
+    pod = await machine.until(lambda pod: "terminated" in container_status(pod, "other").get("state", {}))
     await machine.until(is_running)
     assert phase(pod) in ("Pending", "Running")
-    pod = await machine.until(lambda found: phase(found) == "Running")
+    pod = await machine.until(lambda pod: phase(pod) == "Running")
     assert "unready status: [other]" in condition(pod, "Ready")["message"]
 
 
@@ -97,14 +97,14 @@ async def test_readiness_follows_the_probe(machine: Machine) -> None:
     pod = await machine.until(ready)
     assert condition(pod, "Ready")["status"] == "True"
     flag.unlink()
-    await machine.until(lambda found: not ready(found))
+    await machine.until(lambda pod: not ready(pod))
 
 
 async def test_a_container_that_is_not_live_is_started_again(machine: Machine) -> None:
     container = make_server(livenessProbe=http("/live", failureThreshold=2, initialDelaySeconds=1))
     pod = make_pod(container, volumes=[{"name": "shared", "emptyDir": {}}], restartPolicy="Always")
     await machine.cluster.create(PODS, pod)
-    pod = await machine.until(lambda found: container_status(found).get("restartCount") == 1)
+    pod = await machine.until(lambda pod: container_status(pod).get("restartCount") == 1)
     assert container_status(pod)["lastState"]["terminated"]["exitCode"] == 143
 
 
@@ -125,7 +125,7 @@ async def test_exec_and_tcp_probes(machine: Machine) -> None:
         startupProbe={"tcpSocket": {"port": 8000}, "periodSeconds": 0.05, "failureThreshold": 1000},
     )
     await machine.cluster.create(PODS, make_pod(container, volumes=[{"name": "shared", "emptyDir": {}}]))
-    pod = await machine.until(lambda found: container_status(found).get("started"))
+    pod = await machine.until(lambda pod: container_status(pod).get("started"))
     assert not ready(pod)
     (machine.folder(pod).path / "volumes/shared/seen").touch()
     await machine.until(ready)
@@ -217,5 +217,5 @@ async def test_a_lease_that_nobody_renews_ends_the_container(machine: Machine, t
     await machine.stop()
     await nothing_left_of(tmp_path)
     machine.start()
-    pod = await machine.until(lambda found: phase(found) == "Failed")
+    pod = await machine.until(lambda pod: phase(pod) == "Failed")
     assert terminated(pod)["reason"] == "LeaseExpired"

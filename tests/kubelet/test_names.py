@@ -68,7 +68,7 @@ async def said(machine: Machine, name: str, namespace: str) -> tuple[Json, dict[
             pod = await machine.cluster.get(PODS, name, namespace)
             log = machine.folder(pod).base("main", 0).with_suffix(".log")
             if log.exists() and (lines := machine.log(pod)):
-                return pod, dict(each.split("=") for each in lines[0].split())
+                return pod, dict(word.split("=") for word in lines[0].split())
             await asyncio.sleep(0.01)
 
 
@@ -83,7 +83,7 @@ async def test_replicas_know_each_other_and_two_namespaces_do_not_meet(machine: 
         answers = [await said(machine, f"job-worker-{index}", namespace) for index in range(2)]
         ips = {f"job-worker-{index}": pod["status"]["podIP"] for index, (pod, _) in enumerate(answers)}
         expected = ips | {f"job-worker-0.{namespace}.svc": ips["job-worker-0"]}
-        assert [found for _, found in answers] == [expected, expected]
+        assert [names for _, names in answers] == [expected, expected]
 
 
 async def test_a_name_is_known_before_its_pod_runs(machine: Machine) -> None:
@@ -93,10 +93,10 @@ async def test_a_name_is_known_before_its_pod_runs(machine: Machine) -> None:
     await machine.cluster.create(PODS, late)
     early, _ = make_replica("job", 1, "job-worker-0")
     await machine.cluster.create(PODS, early)
-    pod, found = await said(machine, "job-worker-1", "default")
+    pod, names = await said(machine, "job-worker-1", "default")
     late = await machine.pod("job-worker-0")
     assert phase(late) == "Pending"
-    assert found == {"job-worker-1": pod["status"]["podIP"], "job-worker-0": late["status"]["podIP"]}
+    assert names == {"job-worker-1": pod["status"]["podIP"], "job-worker-0": late["status"]["podIP"]}
 
 
 async def test_host_names_below_one_service_of_a_job(machine: Machine) -> None:
@@ -109,9 +109,9 @@ async def test_host_names_below_one_service_of_a_job(machine: Machine) -> None:
         SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
     )
     await machine.cluster.create(PODS, pod)
-    pod, found = await said(machine, "x", "default")
+    pod, names = await said(machine, "x", "default")
     ip = pod["status"]["podIP"]
-    assert found == dict.fromkeys(("first", "first.job", "first.job.default.svc.cluster.local"), ip)
+    assert names == dict.fromkeys(("first", "first.job", "first.job.default.svc.cluster.local"), ip)
 
 
 async def test_a_plain_pod_knows_itself_and_the_machine(machine: Machine) -> None:
@@ -120,7 +120,7 @@ async def test_a_plain_pod_knows_itself_and_the_machine(machine: Machine) -> Non
     )
     container = {"name": "main", "image": "localhost/steelyard/steps", "command": ["python", "-c", script]}
     await machine.cluster.create(PODS, make_pod(container, name="plain"))
-    pod = await machine.until(lambda found: phase(found) == "Succeeded", "plain")
+    pod = await machine.until(lambda pod: phase(pod) == "Succeeded", "plain")
     assert machine.log(pod) == [f"{pod['status']['podIP']} 127.0.0.1"]
 
 
@@ -129,9 +129,9 @@ async def test_a_program_starts_once_its_own_name_is_known(tmp_path: Path) -> No
     machine = Machine(make_config(tmp_path / "state"), shown)
     machine.start()
     await machine.cluster.create(PODS, make_pod())
-    pod = await machine.until(lambda found: found.get("status", {}).get("podIP"))
+    pod = await machine.until(lambda pod: pod.get("status", {}).get("podIP"))
     await asyncio.sleep(0.2)
     assert phase(await machine.pod()) == "Pending"
     shown.publish(frozenset({pod["status"]["podIP"]}))
-    await machine.until(lambda found: phase(found) == "Succeeded")
+    await machine.until(lambda pod: phase(pod) == "Succeeded")
     await machine.stop()

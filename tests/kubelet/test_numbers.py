@@ -92,7 +92,7 @@ async def test_nothing_outlives_a_killed_shim(machine: Machine, tmp_path: Path) 
     assert run is not None
 
     os.kill(run.shim, signal.SIGKILL)
-    pod = await machine.until(lambda found: phase(found) == "Failed")
+    pod = await machine.until(lambda pod: phase(pod) == "Failed")
     await nothing_left_of(machine.folder(pod).path)
 
 

@@ -154,7 +154,7 @@ async def test_names_of_services_are_known_and_follow_the_hosts_file(machine: Ma
     replacement = known.with_suffix(".new")
     replacement.write_text("127.8.8.8 service.default.svc\n")
     replacement.rename(known)
-    pod = await machine.until(lambda found: phase(found) == "Succeeded")
+    pod = await machine.until(lambda pod: phase(pod) == "Succeeded")
     assert machine.log(pod) == ["127.9.9.9", "127.8.8.8"]
 
 
@@ -187,8 +187,8 @@ async def test_pods_never_share_an_address(machine: Machine) -> None:
 
 async def test_an_unknown_image_waits_and_says_where_to_write_it(machine: Machine) -> None:
     await machine.cluster.create(PODS, make_pod(make_container() | {"image": "localhost/other:1@sha256:00"}))
-    pod = await machine.until(lambda found: "waiting" in container_status(found).get("state", {}))
-    pod = await machine.until(lambda found: container_status(found)["state"]["waiting"].get("message"))
+    pod = await machine.until(lambda pod: "waiting" in container_status(pod).get("state", {}))
+    pod = await machine.until(lambda pod: container_status(pod)["state"]["waiting"].get("message"))
     waiting = container_status(pod)["state"]["waiting"]
     assert waiting["reason"] == "ErrImageNeverPull"
     assert "'localhost/other'" in waiting["message"]
@@ -198,11 +198,9 @@ async def test_an_unknown_image_waits_and_says_where_to_write_it(machine: Machin
 async def test_a_missing_config_map_is_waited_for(machine: Machine) -> None:
     wanted = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "x"}}}]
     await machine.cluster.create(PODS, make_pod(make_container("echo $X", env=wanted)))
-    await machine.until(
-        lambda found: "configmap 'late' not found" in str(container_status(found).get("state"))
-    )
+    await machine.until(lambda pod: "configmap 'late' not found" in str(container_status(pod).get("state")))
     await machine.config_map("late", x="here")
-    pod = await machine.until(lambda found: phase(found) == "Succeeded")
+    pod = await machine.until(lambda pod: phase(pod) == "Succeeded")
     assert machine.log(pod) == ["here"]
 
 
@@ -226,13 +224,13 @@ async def test_a_pod_that_does_not_fit_waits_until_it_does(tmp_path: Path, machi
     await machine.cluster.create(PODS, make_pod(make_container("sleep 60", **large), name="first"))
     await machine.until(is_running, "first")
     await machine.cluster.create(PODS, make_pod(make_container(**large), name="second"))
-    pod = await machine.until(lambda found: condition(found, "PodScheduled"), "second")
+    pod = await machine.until(lambda pod: condition(pod, "PodScheduled"), "second")
     assert phase(pod) == "Pending"
     assert condition(pod, "PodScheduled")["reason"] == "Unschedulable"
     message = condition(pod, "PodScheduled")["message"]
     assert "Insufficient cpu (the Pod asks for 700m, 300m of 1 is free)" in message
     await machine.cluster.delete(PODS, "first", "default", grace_seconds=0)
-    await machine.until(lambda found: phase(found) == "Succeeded", "second")
+    await machine.until(lambda pod: phase(pod) == "Succeeded", "second")
 
 
 async def test_what_a_pod_leaves_in_a_claim_the_next_one_finds(machine: Machine) -> None:

@@ -45,7 +45,9 @@ class Answer:
 
     def causes(self) -> dict[str, str]:
         """What is said to be wrong, by field."""
-        return {each["field"]: each["message"] for each in (self.json.get("details") or {}).get("causes", [])}
+        return {
+            cause["field"]: cause["message"] for cause in (self.json.get("details") or {}).get("causes", [])
+        }
 
     def ok(self, *statuses: int) -> "Answer":
         assert self.status in (statuses or (200, 201)), self.raw[:2000]
@@ -81,7 +83,7 @@ class Api:
             headers["Content-Type"] = type
         sent = None if data is None else io.BytesIO(data)  # aiohttp warns of large bytes
         async with self.session().request(method, self.url + path, data=sent, headers=headers) as answer:
-            warnings = [_warning(each) for each in answer.headers.getall("Warning", [])]
+            warnings = [_warning(header) for header in answer.headers.getall("Warning", [])]
             raw = await answer.read()
             return Answer(answer.status, dict(answer.headers), warnings, raw)
 
@@ -149,8 +151,8 @@ class Events:
 
     async def take(self, count: int) -> list[str]:
         """Types and names of the next events."""
-        found = [await self.next() for _ in range(count)]
-        return [f"{each['type']} {each['object']['metadata'].get('name', '')}".strip() for each in found]
+        events = [await self.next() for _ in range(count)]
+        return [f"{event['type']} {event['object']['metadata'].get('name', '')}".strip() for event in events]
 
     async def rest(self) -> list[Json]:
         """All until the server ends the watch."""

@@ -161,7 +161,7 @@ COLUMNS = [
 async def established(api: Api, name: str) -> None:
     async def probe() -> bool:
         status = (await api.get(f"{CRDS}/{name}")).json.get("status") or {}
-        conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+        conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
         return conditions.get("Established") == "True"
 
     await api.eventually(probe, f"{name} established")
@@ -191,7 +191,7 @@ def widget(path: str, name: str, /, **spec: object) -> Json:
 
 @pytest.fixture(scope="session")
 def kubectl() -> str:
-    found = shutil.which("kubectl")
-    if not found:
+    path = shutil.which("kubectl")
+    if not path:
         pytest.skip("no kubectl on this machine")
-    return found
+    return path

@@ -16,10 +16,12 @@ from steelyard.types import Json
 
 TARGET = Path("src/steelyard/local/apiserver/builtin.json.gz")
 SERVED = [*BUILT_IN, ROLES, ROLE_BINDINGS, HORIZONTAL_POD_AUTOSCALERS]
-DOCUMENTS = {f"apis/{each.group}/{each.version}" if each.group else "api/v1" for each in SERVED}
+DOCUMENTS = {
+    f"apis/{resource.group}/{resource.version}" if resource.group else "api/v1" for resource in SERVED
+}
 DOCUMENTS |= {"apis/scheduling.k8s.io/v1", "apis/autoscaling/v1"}
 DOCUMENTS |= {"apis/events.k8s.io/v1", "apis/authorization.k8s.io/v1", "apis/authentication.k8s.io/v1"}
-NAMES = {*(each.kind for each in SERVED), "PriorityClass"}
+NAMES = {*(resource.kind for resource in SERVED), "PriorityClass"}
 KINDS = NAMES | {f"{name}List" for name in NAMES} | {"Scale"}
 KINDS |= {"SelfSubjectAccessReview", "SelfSubjectReview", "Binding", "DeleteOptions", "Status"}
 REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
@@ -27,14 +29,14 @@ REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 
 def closure(schemas: Json, names: set[str]) -> Json:
     """The named schemas and all that they refer to."""
-    found: Json = {}
+    documents: Json = {}
     waiting = sorted(names)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = schemas[name]
+        if name not in documents:
+            documents[name] = schemas[name]
             waiting += REFERENCE.findall(orjson.dumps(schemas[name]).decode())
-    return dict(sorted(found.items()))
+    return dict(sorted(documents.items()))
 
 
 def published(document: str) -> Json:

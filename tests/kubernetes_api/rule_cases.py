@@ -12,7 +12,7 @@ TEXTS = {"type": "array", "maxItems": 5, "items": TEXT}
 
 def ruled(schema: Json, *rules: str | Json) -> Json:
     """A schema with rules; a text is a rule without more."""
-    whole = [each if isinstance(each, dict) else {"rule": each} for each in rules]
+    whole = [rule if isinstance(rule, dict) else {"rule": rule} for rule in rules]
     return {**schema, "x-kubernetes-validations": whole}
 
 

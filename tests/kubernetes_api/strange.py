@@ -147,8 +147,8 @@ def strange_objects(draw: st.DrawFn) -> tuple[ResourceType, Json, Json]:
     kind = KINDS[draw(st.sampled_from(sorted(BASES)))]
     obj: Json = copy.deepcopy(BASES[kind.kind])
     for _ in range(draw(st.integers(0, 3))):
-        found = draw(with_strange_field(kind.node(), obj))
-        obj = found if isinstance(found, dict) else obj
+        strange_object = draw(with_strange_field(kind.node(), obj))
+        obj = strange_object if isinstance(strange_object, dict) else obj
     metadata = obj.get("metadata")
     named = "stranges.strange.example.com" if kind.kind == "CustomResourceDefinition" else "strange"
     if isinstance(metadata, dict) and draw(st.booleans()):

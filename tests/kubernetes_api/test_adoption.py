@@ -12,15 +12,15 @@ CONTROLLER = {"controller": True, "blockOwnerDeletion": True}
 
 
 async def owner_of(api: Api, widgets: str, name: str = "owner") -> Json:
-    found: Json = (await api.post(widgets, widget(widgets, name))).ok(201).json
-    return found
+    stored: Json = (await api.post(widgets, widget(widgets, name))).ok(201).json
+    return stored
 
 
 async def orphan(api: Api, core: str, name: str = "orphan") -> Json:
     body = pod(name)
     body["metadata"]["labels"] = {"job": "j"}
-    found: Json = (await api.post(f"{core}/pods", body)).ok(201).json
-    return found
+    stored: Json = (await api.post(f"{core}/pods", body)).ok(201).json
+    return stored
 
 
 async def stays(api: Api, path: str) -> None:
@@ -32,8 +32,8 @@ async def stays(api: Api, path: str) -> None:
 async def test_an_orphan_is_adopted_by_its_uid_and_goes_with_its_owner(
     api: Api, core: str, widgets: str
 ) -> None:
-    owner, found = await owner_of(api, widgets), await orphan(api, core)
-    uid = found["metadata"]["uid"]
+    owner, pod = await owner_of(api, widgets), await orphan(api, core)
+    uid = pod["metadata"]["uid"]
     adopt = {"metadata": {"uid": uid, "ownerReferences": owned_by(owner, **CONTROLLER)}}
     adopted = (await api.merge(f"{core}/pods/orphan", adopt)).ok(200).json["metadata"]
     assert adopted["ownerReferences"] == owned_by(owner, **CONTROLLER)
@@ -43,11 +43,11 @@ async def test_an_orphan_is_adopted_by_its_uid_and_goes_with_its_owner(
 
 
 async def test_another_by_the_same_name_is_not_adopted(api: Api, core: str, widgets: str) -> None:
-    owner, found = await owner_of(api, widgets), await orphan(api, core)
+    owner, pod = await owner_of(api, widgets), await orphan(api, core)
     references = owned_by(owner, **CONTROLLER)
     other = {"metadata": {"uid": "00000000-0000-0000-0000-000000000000", "ownerReferences": references}}
     assert (await api.merge(f"{core}/pods/orphan", other)).status in (409, 422)
-    version = found["metadata"]["resourceVersion"]
+    version = pod["metadata"]["resourceVersion"]
     (await api.merge(f"{core}/pods/orphan", {"metadata": {"labels": {"a": "b"}}})).ok(200)
     stale = {"metadata": {"resourceVersion": version, "ownerReferences": references}}
     answer = await api.merge(f"{core}/pods/orphan", stale)

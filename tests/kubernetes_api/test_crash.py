@@ -33,9 +33,9 @@ async def running(folder: Path, port: int) -> AsyncIterator[subprocess.Popen[str
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class Writers:
@@ -92,7 +92,7 @@ async def follow(api: Api, start: str, seen: list[Json]) -> None:
 @pytest.mark.parametrize("seed", [1])
 async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int) -> None:
     chance, port = random.Random(seed), free_port()
-    told: dict[int, str] = {}  # every version ever told, and what it was
+    versions: dict[int, str] = {}  # every version ever told, and what it was
     last_start = ""
     for number in range(ROUNDS):
         async with running(tmp_path, port) as process:
@@ -108,7 +108,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int) 
             process.kill()
             await asyncio.gather(watching, *writing)
             await api.close()
-        _never_twice(told, seen)
+        _never_twice(versions, seen)
         async with running(tmp_path, port):
             api = Api(tmp_path / "kubeconfig")
             listed = (await api.get(f"{CORE}/configmaps")).ok(200).json
@@ -123,17 +123,17 @@ async def _is_too_old(api: Api, version: str) -> None:
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
 
 
-def _never_twice(told: dict[int, str], seen: list[Json]) -> None:
+def _never_twice(versions: dict[int, str], seen: list[Json]) -> None:
     for event in seen:
         metadata = event["object"]["metadata"]
         version = int(metadata["resourceVersion"])
-        assert version not in told, f"{version} is {told[version]} and {metadata['name']}"
-        told[version] = metadata["name"]
+        assert version not in versions, f"{version} is {versions[version]} and {metadata['name']}"
+        versions[version] = metadata["name"]
 
 
 def _nothing_lost(writers: Writers, listed: Json, seen: list[Json]) -> None:
     """Lists after the restart against answers and events before it."""
-    there = {each["metadata"]["name"]: int(each["metadata"]["resourceVersion"]) for each in listed["items"]}
+    there = {item["metadata"]["name"]: int(item["metadata"]["resourceVersion"]) for item in listed["items"]}
     for name, version in writers.acknowledged.items():
         if name in writers.unsure:
             assert version is None or there.get(name, version) >= version

@@ -6,18 +6,18 @@ from steelyard.types import Json
 from tests.kubernetes_api.api import Api, pod
 
 
-def subset(wanted: Any, found: Any, path: str = "") -> None:
+def subset(wanted: Any, actual: Any, path: str = "") -> None:
     """Every field of `wanted` is in `found`; lists have as many items."""
     if isinstance(wanted, dict):
         for key, value in wanted.items():
-            assert key in found, f"{path}.{key} is missing in {found}"
-            subset(value, found[key], f"{path}.{key}")
+            assert key in actual, f"{path}.{key} is missing in {actual}"
+            subset(value, actual[key], f"{path}.{key}")
     elif isinstance(wanted, list):
-        assert len(wanted) == len(found), path
+        assert len(wanted) == len(actual), path
         for index, value in enumerate(wanted):
-            subset(value, found[index], f"{path}[{index}]")
+            subset(value, actual[index], f"{path}[{index}]")
     else:
-        assert wanted == found, f"{path}: {found!r}, not {wanted!r}"
+        assert wanted == actual, f"{path}: {actual!r}, not {wanted!r}"
 
 
 CONTAINER = {
@@ -65,7 +65,7 @@ async def test_pods(api: Api, core: str) -> None:
     account = {"serviceAccountName": "default", "serviceAccount": "default", "enableServiceLinks": True}
     wanted = {"containers": containers, **POD_SPEC, **account}
     subset(wanted, made["spec"])
-    volumes = {each["name"]: each for each in made["spec"]["volumes"]}
+    volumes = {volume["name"]: volume for volume in made["spec"]["volumes"]}
     assert volumes["c"]["configMap"]["defaultMode"] == volumes["s"]["secret"]["defaultMode"] == 420
     assert volumes["e"]["emptyDir"] == {}
     assert volumes["h"]["hostPath"]["type"] == ""
@@ -145,12 +145,12 @@ async def test_services(api: Api, core: str) -> None:
 
 
 async def test_addresses_of_services_differ(api: Api, core: str) -> None:
-    found = set()
+    missing_ = set()
     for index in range(20):
         body = {"metadata": {"name": f"s{index}"}, "spec": {"ports": [{"port": 80}]}}
-        found.add((await api.post(f"{core}/services", body)).ok(201).json["spec"]["clusterIP"])
-    assert len(found) == 20
-    taken = {"metadata": {"name": "taken"}, "spec": {"clusterIP": found.pop(), "ports": [{"port": 80}]}}
+        missing_.add((await api.post(f"{core}/services", body)).ok(201).json["spec"]["clusterIP"])
+    assert len(missing_) == 20
+    taken = {"metadata": {"name": "taken"}, "spec": {"clusterIP": missing_.pop(), "ports": [{"port": 80}]}}
     answer = await api.post(f"{core}/services", taken)
     assert answer.status == 422
     assert "provided IP is already allocated" in answer.message

@@ -45,7 +45,7 @@ REFUSED: list[tuple[str, Json, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("spec", "field", "message"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
+    ("spec", "field", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
 )
 async def test_what_the_schema_forbids_is_refused(
     api: Api, widgets: str, spec: Json, field: str, message: str
@@ -192,7 +192,7 @@ BAD_DEFINITIONS = [
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [each[1:] for each in BAD_DEFINITIONS], ids=[e[0] for e in BAD_DEFINITIONS]
+    ("content", "message"), [case[1:] for case in BAD_DEFINITIONS], ids=[e[0] for e in BAD_DEFINITIONS]
 )
 async def test_a_schema_that_is_not_structural_is_refused(
     api: Api, namespace: str, content: Json, message: str
@@ -222,8 +222,8 @@ async def test_two_definitions_of_one_name(api: Api, widgets: str) -> None:
 
     async def told() -> bool:
         status = (await api.get(f"{CRDS}/others.{group}")).json.get("status") or {}
-        found = {each["type"]: each for each in status.get("conditions") or ()}
-        return bool(found.get("NamesAccepted", {}).get("status") == "False")
+        conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
+        return bool(conditions.get("NamesAccepted", {}).get("status") == "False")
 
     await api.eventually(told, "the conflict of names")
     (await api.delete(f"{CRDS}/others.{group}")).ok(200)

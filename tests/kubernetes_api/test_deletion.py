@@ -14,7 +14,7 @@ async def made(api: Api, core: str, name: str, **metadata: Any) -> Json:
 
 async def names(api: Api, core: str) -> set[str]:
     content = (await api.get(f"{core}/configmaps")).json
-    return {each["metadata"]["name"] for each in content["items"]} - {"kube-root-ca.crt"}
+    return {item["metadata"]["name"] for item in content["items"]} - {"kube-root-ca.crt"}
 
 
 async def test_what_is_gone_at_once_answers_with_its_uid(api: Api, core: str) -> None:
@@ -109,7 +109,7 @@ async def test_a_dependent_of_two_stays_with_the_other(api: Api, core: str) -> N
 
     async def forgotten() -> bool:
         child = (await api.get(f"{core}/configmaps/child")).ok(200).json
-        return [each["name"] for each in child["metadata"]["ownerReferences"]] == ["two"]
+        return [reference["name"] for reference in child["metadata"]["ownerReferences"]] == ["two"]
 
     await api.eventually(forgotten, "the reference to the owner that is gone")
 
@@ -202,8 +202,8 @@ async def test_an_evicted_pod_says_so_before_it_goes(api: Api, core: str) -> Non
         answer = (await api.post(f"{core}/pods/p/eviction", eviction)).ok(201).json
         assert (answer["kind"], answer["status"]) == ("Status", "Success")
         first = await events.next()
-        found = {each["type"]: each for each in first["object"]["status"]["conditions"]}
-        target = found["DisruptionTarget"]
+        conditions = {condition["type"]: condition for condition in first["object"]["status"]["conditions"]}
+        target = conditions["DisruptionTarget"]
         assert (first["type"], target["status"], target["reason"]) == (
             "MODIFIED",
             "True",

@@ -38,7 +38,7 @@ async def test_version(api: Api, path: str) -> None:
 
 async def test_groups(api: Api) -> None:
     assert (await api.get("/api")).ok(200).json["versions"] == ["v1"]
-    groups = {each["name"]: each for each in (await api.get("/apis")).ok(200).json["groups"]}
+    groups = {group["name"]: group for group in (await api.get("/apis")).ok(200).json["groups"]}
     assert groups["batch"]["preferredVersion"] == {"groupVersion": "batch/v1", "version": "v1"}
     assert (await api.get("/apis/batch")).ok(200).json["name"] == "batch"
 
@@ -48,9 +48,11 @@ async def test_groups(api: Api) -> None:
 async def test_kinds(api: Api, group_version: str, slash: str) -> None:
     content = (await api.get(f"/{root(group_version)}{slash}")).ok(200).json
     assert (content["kind"], content["groupVersion"]) == ("APIResourceList", group_version)
-    found = {each["name"]: each for each in content["resources"]}
+    by_name = {entry["name"]: entry for entry in content["resources"]}
     for plural in KINDS[group_version]:
-        assert {"create", "delete", "get", "list", "patch", "update", "watch"} <= set(found[plural]["verbs"])
+        assert {"create", "delete", "get", "list", "patch", "update", "watch"} <= set(
+            by_name[plural]["verbs"]
+        )
 
 
 # What these kinds are called and hold must be as on a real server; asked of it and written down here.
@@ -82,11 +84,11 @@ NAMES: dict[str, dict[str, tuple[object, ...]]] = {
 @pytest.mark.parametrize("group_version", NAMES)
 async def test_names(api: Api, group_version: str) -> None:
     content = (await api.get(f"/{root(group_version)}")).ok(200).json
-    found = {each["name"]: each for each in content["resources"]}
+    by_name = {entry["name"]: entry for entry in content["resources"]}
     for plural, wanted in NAMES[group_version].items():
-        each = found[plural]
+        resource_entry = by_name[plural]
         own = tuple(
-            each.get(key) for key in ("singularName", "namespaced", "kind", "shortNames", "categories")
+            resource_entry.get(key) for key in ("singularName", "namespaced", "kind", "shortNames", "categories")
         )
         assert own == wanted
 
@@ -96,10 +98,10 @@ async def test_everything_in_one_document(api: Api) -> None:
         answer = (await api.get(path, AGGREGATED)).ok(200)
         assert "as=APIGroupDiscoveryList" in answer.headers["Content-Type"]
         content = answer.json
-        groups = {each["metadata"].get("name", ""): each for each in content["items"]}
+        groups = {item["metadata"].get("name", ""): item for item in content["items"]}
         assert wanted <= groups.keys()
     jobs = groups["batch"]["versions"][0]["resources"]
-    names = {each["resource"]: each for each in jobs}
+    names = {entry["resource"]: entry for entry in jobs}
     assert names["jobs"]["responseKind"]["kind"] == "Job"
     assert names["jobs"]["subresources"][0]["subresource"] == "status"
 
@@ -109,7 +111,7 @@ async def test_a_new_kind_is_discovered(api: Api, widgets: str) -> None:
 
     async def found() -> bool:
         answer = await api.get(f"/apis/{group}/v1")
-        return answer.status == 200 and any(each["name"] == "widgets" for each in answer.json["resources"])
+        return answer.status == 200 and any(entry["name"] == "widgets" for entry in answer.json["resources"])
 
     await api.eventually(found, "the new kind in discovery")
 
@@ -124,7 +126,7 @@ async def test_a_new_kind_is_discovered(api: Api, widgets: str) -> None:
 
 
 def parameters(document: Json, path: str, method: str) -> set[str]:
-    return {each["name"] for each in document["paths"][path][method]["parameters"]}
+    return {parameter["name"] for parameter in document["paths"][path][method]["parameters"]}
 
 
 @pytest.mark.parametrize("group_version", KINDS)

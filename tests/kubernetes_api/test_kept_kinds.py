@@ -42,7 +42,7 @@ async def test_roles(api: Api, namespace: str) -> None:
     assert made["rules"] == [RULE]
     assert "generation" not in made["metadata"]
     table = (await api.get(roles, TABLE)).ok(200).json
-    assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Created At"]
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Created At"]
     (await api.delete(f"{roles}/system:r")).ok(200)
 
 
@@ -103,8 +103,8 @@ async def test_pods_of_an_unknown_class_are_refused(api: Api, core: str) -> None
 
 
 async def test_classes_of_every_server(api: Api, core: str, high: str) -> None:
-    found = {each["metadata"]["name"]: each["value"] for each in (await api.get(CLASSES)).json["items"]}
-    assert (found["system-cluster-critical"], found["system-node-critical"]) == (2000000000, 2000001000)
+    values = {item["metadata"]["name"]: item["value"] for item in (await api.get(CLASSES)).json["items"]}
+    assert (values["system-cluster-critical"], values["system-node-critical"]) == (2000000000, 2000001000)
     changed = await api.merge(f"{CLASSES}/{high}", {"value": 5})
     assert "may not be changed in an update." in changed.causes()["value"]
     for name, value in (("system-mine", 1), ("too-much", 2000000000)):
@@ -125,7 +125,7 @@ REFUSED: list[tuple[str, str, str, Json, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("group", "plural", "body", "field"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
+    ("group", "plural", "body", "field"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
 )
 async def test_what_cannot_be(
     api: Api, namespace: str, group: str, plural: str, body: Json, field: str

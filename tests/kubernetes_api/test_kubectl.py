@@ -190,7 +190,7 @@ WRONG: list[tuple[str, Json, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("manifest", "message"), [each[1:] for each in WRONG], ids=[each[0] for each in WRONG]
+    ("manifest", "message"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG]
 )
 async def test_wrong_manifests_are_refused_by_field(kc: Kubectl, manifest: Json, message: str) -> None:
     assert message in await kc("apply", "-f", "-", given=yaml.safe_dump(manifest), ok=False)
@@ -216,13 +216,13 @@ async def test_built_in_kinds_are_applied_again(kc: Kubectl, api: Api, core: str
     assert await kc("apply", "-f", "-", given=SERVICE) == "service/s unchanged\n"
     changed = SERVICE.replace("labels: {a: b}", "labels: {c: d}").replace("{name: first, port: 1}, ", "")
     assert await kc("apply", "-f", "-", given=changed) == "service/s configured\n"
-    found = (await api.get(f"{core}/services/s")).json
-    assert found["metadata"]["labels"] == {"c": "d"}
-    assert [each["port"] for each in found["spec"]["ports"]] == [2]
+    service = (await api.get(f"{core}/services/s")).json
+    assert service["metadata"]["labels"] == {"c": "d"}
+    assert [port["port"] for port in service["spec"]["ports"]] == [2]
     assert await kc("label", "service", "s", "e=f") == "service/s labeled\n"
     ports = '{"spec":{"ports":[{"name":"third","port":3}]}}'
     assert await kc("patch", "service", "s", "-p", ports) == "service/s patched\n"
-    assert [each["port"] for each in (await api.get(f"{core}/services/s")).json["spec"]["ports"]] == [3, 2]
+    assert [port["port"] for port in (await api.get(f"{core}/services/s")).json["spec"]["ports"]] == [3, 2]
     assert await kc("apply", "-f", "-", given=JOB) == "job.batch/hello created\n"
     labelled = JOB.replace("name: hello", "name: hello, labels: {a: b}")
     assert await kc("apply", "-f", "-", given=labelled) == "job.batch/hello configured\n"

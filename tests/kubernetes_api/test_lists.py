@@ -17,22 +17,22 @@ async def seven(api: Api, core: str) -> str:
 
 
 def names(content: Json) -> list[str]:
-    return [each["metadata"]["name"] for each in content["items"]]
+    return [item["metadata"]["name"] for item in content["items"]]
 
 
 async def test_pages_make_the_whole(api: Api, core: str, seven: str) -> None:
-    found: list[str] = []
+    listed: list[str] = []
     query, remaining = "&limit=3", []
     token = ""
     while True:
         page = (await api.get(f"{core}/configmaps?labelSelector=parity{query}{token}")).ok(200).json
-        found += names(page)
+        listed += names(page)
         if "remainingItemCount" in page["metadata"]:
             remaining.append(page["metadata"]["remainingItemCount"])
         if not page["metadata"].get("continue"):
             break
         token = f"&continue={page['metadata']['continue']}"
-    assert found == [f"m{index}" for index in range(7)]
+    assert listed == [f"m{index}" for index in range(7)]
 
 
 async def test_a_page_says_how_many_are_left(api: Api, core: str, seven: str) -> None:
@@ -98,7 +98,7 @@ async def test_an_empty_list_has_its_kind_and_items(api: Api, core: str) -> None
 
 async def test_a_kind_is_listed_over_all_namespaces(api: Api, core: str, namespace: str, seven: str) -> None:
     everywhere = (await api.get("/api/v1/configmaps?labelSelector=parity")).ok(200).json
-    own = [each for each in everywhere["items"] if each["metadata"]["namespace"] == namespace]
+    own = [item for item in everywhere["items"] if item["metadata"]["namespace"] == namespace]
     assert len(own) == 7
 
 

@@ -16,7 +16,7 @@ async def test_what_the_server_sets_cannot_be_set(api: Api, core: str) -> None:
 async def test_names_are_generated_until_one_is_free(api: Api, core: str) -> None:
     body = {"metadata": {"generateName": "gen-"}}
     answers = await asyncio.gather(*(api.post(f"{core}/configmaps", body) for _ in range(40)))
-    names = {each.ok(201).json["metadata"]["name"] for each in answers}
+    names = {answer.ok(201).json["metadata"]["name"] for answer in answers}
     assert len(names) == 40
     assert all(name.startswith("gen-") and len(name) == 9 for name in names)
 
@@ -80,7 +80,7 @@ async def test_a_patch_with_an_old_version_is_a_conflict(api: Api, core: str) ->
 async def test_of_concurrent_replacements_of_one_version_one_wins(api: Api, core: str) -> None:
     made = (await api.post(f"{core}/configmaps", config_map("race", {"a": "0"}))).ok(201).json
     tries = [api.put(f"{core}/configmaps/race", {**made, "data": {"a": str(i)}}) for i in range(1, 17)]
-    statuses = sorted(each.status for each in await asyncio.gather(*tries))
+    statuses = sorted(answer.status for answer in await asyncio.gather(*tries))
     assert statuses == [200] + [409] * 15
 
 

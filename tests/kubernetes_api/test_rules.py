@@ -50,8 +50,8 @@ async def create(api: Api, path: str, spec: Json, name: str = "w") -> Answer:
 
 @pytest.mark.parametrize(
     ("schema", "good", "bad", "field", "message"),
-    [each[1:] for each in CASES],
-    ids=[each[0] for each in CASES],
+    [case[1:] for case in CASES],
+    ids=[case[0] for case in CASES],
 )
 async def test_rules_on_new_objects(
     api: Api, defined: Defined, schema: Json, good: Json, bad: Json, field: str, message: str
@@ -65,7 +65,7 @@ async def test_rules_on_new_objects(
 
 
 @pytest.mark.parametrize(
-    ("schema", "first", "good", "bad", "field"), [each[1:] for each in CHANGES], ids=[e[0] for e in CHANGES]
+    ("schema", "first", "good", "bad", "field"), [case[1:] for case in CHANGES], ids=[e[0] for e in CHANGES]
 )
 async def test_rules_on_changes(
     api: Api, defined: Defined, schema: Json, first: Json, good: Json, bad: Json, field: str
@@ -128,7 +128,7 @@ async def test_what_was_there_before_a_rule_may_stay(api: Api, defined: Defined)
 
 
 @pytest.mark.parametrize(
-    ("spec", "word", "message"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
+    ("spec", "word", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
 )
 async def test_rules_that_cannot_be(api: Api, namespace: str, spec: Json, word: str, message: str) -> None:
     answer = await api.post(CRDS, definition(f"{namespace}.example.dev", fields(spec=spec)))

@@ -47,8 +47,8 @@ async def made(api: Api, path: str, name: str = "w", replicas: int | None = 2) -
     labels = {"labels": {"a": "b"}}
     body = widget(path, name, **roles)
     body["metadata"] |= labels
-    found: Json = (await api.post(path, body)).ok(201).json
-    return found
+    stored: Json = (await api.post(path, body)).ok(201).json
+    return stored
 
 
 def without_managers(answer: Answer) -> Json:
@@ -79,10 +79,13 @@ async def test_a_new_scale_is_a_new_generation(api: Api, scaled: str) -> None:
     scale["metadata"]["labels"] = {"c": "d"}
     assert (await api.put(f"{scaled}/w/scale", scale)).ok(200).json["spec"] == {"replicas": 5}
     assert (await api.put(f"{scaled}/w/scale", scale)).status == 409  # by now it is old
-    found = (await api.get(f"{scaled}/w")).json
-    assert (found["spec"]["roles"], found["metadata"]["generation"]) == ({"Worker": {"n": 5}}, 2)
-    assert found["metadata"]["labels"] == {"a": "b"}
-    assert "status" not in found
+    scaled_object = (await api.get(f"{scaled}/w")).json
+    assert (scaled_object["spec"]["roles"], scaled_object["metadata"]["generation"]) == (
+        {"Worker": {"n": 5}},
+        2,
+    )
+    assert scaled_object["metadata"]["labels"] == {"a": "b"}
+    assert "status" not in scaled_object
     del scale["metadata"]["resourceVersion"]
     (await api.put(f"{scaled}/w/scale", scale)).ok(200)
     scale["metadata"]["uid"] = "another"
@@ -130,9 +133,9 @@ async def test_a_scale_of_something_else_is_refused(api: Api, scaled: str) -> No
 async def test_a_scale_is_discovered(api: Api, scaled: str) -> None:
     group = scaled.split("/")[2]
     for path, plural in ((f"/apis/{group}/v1", "widgets"), ("/apis/apps/v1", "deployments")):
-        found = {each["name"]: each for each in (await api.get(path)).json["resources"]}[f"{plural}/scale"]
-        assert (found["group"], found["version"], found["kind"]) == ("autoscaling", "v1", "Scale")
-        assert sorted(found["verbs"]) == ["get", "patch", "update"]
+        scale_entry = {entry["name"]: entry for entry in (await api.get(path)).json["resources"]}[f"{plural}/scale"]
+        assert (scale_entry["group"], scale_entry["version"], scale_entry["kind"]) == ("autoscaling", "v1", "Scale")
+        assert sorted(scale_entry["verbs"]) == ["get", "patch", "update"]
 
 
 @pytest.mark.parametrize("plural", ["deployments", "replicasets"])

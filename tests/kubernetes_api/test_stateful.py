@@ -53,7 +53,7 @@ class Machine(RuleBasedStateMachine):
         self, method: str, path: str, body: object = None, media: str = "application/json"
     ) -> tuple[int, Json]:
         path, _, query = path.partition("?")
-        parsed = dict(each.split("=", 1) for each in query.split("&") if each)
+        parsed = dict(pair.split("=", 1) for pair in query.split("&") if pair)
         parsed = {key: value.replace("%3D", "=") for key, value in parsed.items()}
         data = b"" if body is None else orjson.dumps(body)
         request = Request(method, path, parsed, {"content-type": media}, data, "tester")
@@ -68,13 +68,15 @@ class Machine(RuleBasedStateMachine):
     @rule(name=NAMES, owner=st.none() | NAMES, on=st.booleans(), finalizer=st.booleans())
     def create(self, name: str, owner: str | None, on: bool, finalizer: bool) -> None:
         metadata: Json = {"name": name, "labels": {"on": "yes" if on else "no"}}
-        status, found = self.request("GET", f"{CORE}/{owner}") if owner and owner != name else (404, {})
+        status, owner_object = (
+            self.request("GET", f"{CORE}/{owner}") if owner and owner != name else (404, {})
+        )
         if status == 200:
             reference = {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
                 "name": owner,
-                "uid": found["metadata"]["uid"],
+                "uid": owner_object["metadata"]["uid"],
             }
             metadata["ownerReferences"] = [reference | {"blockOwnerDeletion": True}]
         if finalizer:
@@ -106,7 +108,7 @@ class Machine(RuleBasedStateMachine):
     def release(self, name: str) -> None:
         status, obj = self.request("GET", f"{CORE}/{name}")
         if status == 200:
-            kept = [each for each in obj["metadata"].get("finalizers", []) if "/" not in each]
+            kept = [finalizer for finalizer in obj["metadata"].get("finalizers", []) if "/" not in finalizer]
             self.request("PATCH", f"{CORE}/{name}", {"metadata": {"finalizers": kept}}, MERGE)
 
     @rule(name=NAMES, policy=st.sampled_from(["Background", "Foreground", "Orphan"]))
@@ -123,7 +125,7 @@ class Machine(RuleBasedStateMachine):
     def watch(self, selector: str) -> None:
         """Begin a watch where a list is."""
         listed = self.request("GET", f"{CORE}?labelSelector={selector}")[1]
-        known = {each["metadata"]["name"]: each for each in listed["items"]}
+        known = {item["metadata"]["name"]: item for item in listed["items"]}
         self.starts.append((selector, int(listed["metadata"]["resourceVersion"]), list(known.values())))
 
     # ---- what always holds
@@ -132,57 +134,57 @@ class Machine(RuleBasedStateMachine):
     def watches_and_lists_agree(self) -> None:
         """At some steps, and at the end: every watch tells all from where it began."""
         for selector, start, items in self.starts:
-            told = {each["metadata"]["name"]: each for each in items}
+            watched = {item["metadata"]["name"]: item for item in items}
             last = start
             for event in self.run(self.events(selector, start)):
                 metadata = event["object"]["metadata"]
                 assert int(metadata["resourceVersion"]) > last
                 last = int(metadata["resourceVersion"])
-                self.apply(told, event)
+                self.apply(watched, event)
             listed = self.request("GET", f"{CORE}?labelSelector={selector}")[1]["items"]
-            found = {
-                each["metadata"]["name"]: {"kind": "ConfigMap", "apiVersion": "v1", **each} for each in listed
+            expected = {
+                item["metadata"]["name"]: {"kind": "ConfigMap", "apiVersion": "v1", **item} for item in listed
             }
-            assert {name: each["metadata"] for name, each in told.items()} == {
-                name: each["metadata"] for name, each in found.items()
+            assert {name: item["metadata"] for name, item in watched.items()} == {
+                name: item["metadata"] for name, item in expected.items()
             }
 
-    def apply(self, told: dict[str, Json], event: Json) -> None:
+    def apply(self, known: dict[str, Json], event: Json) -> None:
         name = event["object"]["metadata"]["name"]
         match event["type"]:
             case "ADDED":
-                assert name not in told
-                told[name] = event["object"]
+                assert name not in known
+                known[name] = event["object"]
             case "MODIFIED":
-                assert told[name]["metadata"]["uid"] == event["object"]["metadata"]["uid"]
-                told[name] = event["object"]
+                assert known[name]["metadata"]["uid"] == event["object"]["metadata"]["uid"]
+                known[name] = event["object"]
             case "DELETED":
-                assert told.pop(name)["metadata"]["uid"] == event["object"]["metadata"]["uid"]
+                assert known.pop(name)["metadata"]["uid"] == event["object"]["metadata"]["uid"]
 
     async def events(self, selector: str, start: int) -> list[Json]:
         """What a watch from there tells until now."""
         query = {"watch": "1", "resourceVersion": str(start), "labelSelector": selector}
         response = await self.parts.core.handle(Request("GET", CORE, query, {}, b"", "tester"))
         assert not isinstance(response.body, bytes)
-        found: list[Json] = []
+        actions: list[Json] = []
         stream = response.body
         try:
             # Whatever is due comes without a wait; then the watch waits.
             while True:
                 chunk = await asyncio.wait_for(anext(stream), 0.001)
-                found += [orjson.loads(line) for line in chunk.splitlines()]
+                actions += [orjson.loads(line) for line in chunk.splitlines()]
         except TimeoutError:
             pass
-        return found
+        return actions
 
     @rule()
     def dependents_have_an_owner_in_the_end(self) -> None:
         self.collect()
         items = self.request("GET", CORE)[1]["items"]
-        living = {each["metadata"]["uid"] for each in items}
-        for each in items:
-            owners = {owner["uid"] for owner in each["metadata"].get("ownerReferences", [])}
-            assert not owners or owners & living or "deletionTimestamp" in each["metadata"]
+        living = {item["metadata"]["uid"] for item in items}
+        for item in items:
+            owners = {owner["uid"] for owner in item["metadata"].get("ownerReferences", [])}
+            assert not owners or owners & living or "deletionTimestamp" in item["metadata"]
 
 
 TestMachine = Machine.TestCase

@@ -203,9 +203,9 @@ def stored(kind: str, number: int, obj: Json, *, namespace: str = "default") -> 
     name = f"old-{number}"
     metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": str(number)}
     metadata |= {"creationTimestamp": "2026-01-01T00:00:00Z", **obj.pop("metadata", {})}
-    found = KINDS[kind]
-    whole = {"apiVersion": found.api_version, "kind": kind, "metadata": metadata, **obj}
-    return found.bucket, namespace, name, as_sent(whole)
+    kind_description = KINDS[kind]
+    whole = {"apiVersion": kind_description.api_version, "kind": kind, "metadata": metadata, **obj}
+    return kind_description.bucket, namespace, name, as_sent(whole)
 
 
 def with_spec(kind: str, **spec: Any) -> Json:

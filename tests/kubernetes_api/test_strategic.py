@@ -53,24 +53,26 @@ CASES: list[tuple[str, Json, Json, list[Json]]] = [
 
 
 @pytest.mark.parametrize(
-    ("container", "patch", "wanted"), [each[1:] for each in CASES], ids=[each[0] for each in CASES]
+    ("container", "patch", "wanted"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
 async def test_lists_merge_by_their_keys(
     api: Api, namespace: str, container: Json, patch: Json, wanted: list[Json]
 ) -> None:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     (await api.post(path, deployment(**container))).ok(201)
-    found = (await patched(api, f"{path}/d", patch)).ok(200).json["spec"]["template"]["spec"]["containers"]
-    assert [each["name"] for each in found] == ["main", "other"]
-    assert found[0].get("env", []) == wanted
+    containers = (
+        (await patched(api, f"{path}/d", patch)).ok(200).json["spec"]["template"]["spec"]["containers"]
+    )
+    assert [container["name"] for container in containers] == ["main", "other"]
+    assert containers[0].get("env", []) == wanted
     await api.delete(f"{path}/d")
 
 
 async def test_maps_merge_and_null_removes(api: Api, core: str) -> None:
     (await api.post(f"{core}/configmaps", config_map("c", {"a": "1", "b": "2"}, labels={"x": "y"}))).ok(201)
     patch: Json = {"data": {"a": None, "c": "3"}, "metadata": {"labels": {"z": "w"}}}
-    found = (await patched(api, f"{core}/configmaps/c", patch)).ok(200).json
-    assert (found["data"], found["metadata"]["labels"]) == ({"b": "2", "c": "3"}, {"x": "y", "z": "w"})
+    stored = (await patched(api, f"{core}/configmaps/c", patch)).ok(200).json
+    assert (stored["data"], stored["metadata"]["labels"]) == ({"b": "2", "c": "3"}, {"x": "y", "z": "w"})
     replaced = (await patched(api, f"{core}/configmaps/c", {"data": {"$patch": "replace", "d": "4"}})).ok(200)
     assert replaced.json["data"] == {"d": "4"}
 
@@ -106,8 +108,8 @@ async def test_conditions_merge_by_their_type(api: Api, core: str) -> None:
     path = f"{core}/pods/p/status"
     for kind, status in (("A", "True"), ("B", "True"), ("A", "False")):
         body = {"status": {"conditions": [{"type": kind, "status": status}]}}
-        found = (await patched(api, path, body)).ok(200).json
-    assert {each["type"]: each["status"] for each in found["status"]["conditions"]} == {
+        stored = (await patched(api, path, body)).ok(200).json
+    assert {condition["type"]: condition["status"] for condition in stored["status"]["conditions"]} == {
         "A": "False",
         "B": "True",
     }

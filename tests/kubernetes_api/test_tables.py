@@ -29,16 +29,16 @@ WIDE = {
 async def test_columns(api: Api, core: str, path: str) -> None:
     table = (await api.get(path if path.startswith("/") else f"{core}/{path}", TABLE)).ok(200).json
     assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
-    usual = [each["name"] for each in table["columnDefinitions"] if each["priority"] == 0]
-    wide = [each["name"] for each in table["columnDefinitions"] if each["priority"] == 1]
+    usual = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
+    wide = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 1]
     assert (" ".join(usual), wide) == WIDE[path]
 
 
 async def cells(api: Api, path: str) -> list[Any]:
     rows = (await api.get(path, TABLE)).ok(200).json["rows"]
     assert len(rows) == 1
-    found: list[Any] = rows[0]["cells"]
-    return found
+    values: list[Any] = rows[0]["cells"]
+    return values
 
 
 def state(name: str, content: Json, **more: Any) -> Json:
@@ -94,18 +94,18 @@ async def test_pods(api: Api, core: str, status: Json, wanted: list[Any]) -> Non
     first = [{"name": "first", "image": "x"}] if "initContainerStatuses" in status else []
     (await api.post(f"{core}/pods", pod("p", initContainers=first))).ok(201)
     (await api.merge(f"{core}/pods/p/status", {"status": status})).ok(200)
-    found = await cells(api, f"{core}/pods")
-    assert found[:4] == ["p", *wanted]
+    row = await cells(api, f"{core}/pods")
+    assert row[:4] == ["p", *wanted]
     (await api.delete(f"{core}/pods/p?gracePeriodSeconds=0")).ok(200)
 
 
 async def test_jobs_and_others(api: Api, core: str, namespace: str) -> None:
     path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     (await api.post(path, job("j"))).ok(201)
-    found = await cells(api, f"{path}/j")
-    assert found[0] == "j"
-    assert found[2] == "0/1"
-    assert found[5:7] == ["main", "localhost/none"]
+    row = await cells(api, f"{path}/j")
+    assert row[0] == "j"
+    assert row[2] == "0/1"
+    assert row[5:7] == ["main", "localhost/none"]
     (await api.post(f"{core}/configmaps", config_map("c", {"a": "1", "b": "2"}))).ok(201)
     assert (await cells(api, f"{core}/configmaps/c"))[:2] == ["c", 2]
     service = {
@@ -113,8 +113,8 @@ async def test_jobs_and_others(api: Api, core: str, namespace: str) -> None:
         "spec": {"clusterIP": "None", "selector": {"a": "b"}, "ports": [{"port": 80}]},
     }
     (await api.post(f"{core}/services", service)).ok(201)
-    found = await cells(api, f"{core}/services/s")
-    assert (found[:5], found[6]) == (["s", "ClusterIP", "None", "<none>", "80/TCP"], "a=b")
+    row = await cells(api, f"{core}/services/s")
+    assert (row[:5], row[6]) == (["s", "ClusterIP", "None", "<none>", "80/TCP"], "a=b")
     (await api.post(f"{core}/secrets", {"metadata": {"name": "s"}, "stringData": {"a": "b"}})).ok(201)
     assert (await cells(api, f"{core}/secrets/s"))[:3] == ["s", "Opaque", 1]
 
@@ -130,9 +130,9 @@ async def test_events(api: Api, core: str, namespace: str) -> None:
     }
     event |= {"source": {"component": "test"}, "count": 3}
     (await api.post(f"{core}/events", event)).ok(201)
-    found = await cells(api, f"{core}/events/e")
-    assert found[1:7] == ["Normal", "Why", "pod/p", "spec.containers{main}", "test", "what"]
-    assert found[8:] == ["3", "e"] or found[8:] == [3, "e"]
+    row = await cells(api, f"{core}/events/e")
+    assert row[1:7] == ["Normal", "Why", "pod/p", "spec.containers{main}", "test", "what"]
+    assert row[8:] == ["3", "e"] or row[8:] == [3, "e"]
 
 
 async def test_custom_kinds_have_the_columns_of_their_definition(api: Api, widgets: str) -> None:
@@ -140,7 +140,13 @@ async def test_custom_kinds_have_the_columns_of_their_definition(api: Api, widge
     conditions = [{"type": "Other", "status": "False"}, {"type": "Ready", "status": "True"}]
     (await api.merge(f"{widgets}/w/status", {"status": {"conditions": conditions}})).ok(200)
     table = (await api.get(widgets, TABLE)).ok(200).json
-    assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Size", "Ready", "Colour", "Age"]
+    assert [column["name"] for column in table["columnDefinitions"]] == [
+        "Name",
+        "Size",
+        "Ready",
+        "Colour",
+        "Age",
+    ]
     assert table["rows"][0]["cells"][:4] == ["w", 3, "True", "red"]
 
 

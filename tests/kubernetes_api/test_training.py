@@ -76,7 +76,7 @@ async def test_a_small_job_of_every_kind_is_taken_and_gets_a_run_policy(
     made = (await api.post(path(kind, served), training_job(kind))).ok(201).json
     assert made["spec"]["runPolicy"] == {"suspend": False}
     table = await api.get(path(kind, served), accept="application/json;as=Table;v=v1;g=meta.k8s.io")
-    assert [each["name"] for each in table.json["columnDefinitions"]] == ["Name", "State", "Age"]
+    assert [column["name"] for column in table.json["columnDefinitions"]] == ["Name", "State", "Age"]
 
 
 async def test_a_template_is_kept_as_it_is(api: Api, served: str) -> None:
@@ -152,7 +152,7 @@ REFUSED: list[tuple[str, Json, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("job", "message"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
+    ("job", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
 )
 async def test_what_cannot_be_run_is_refused_with_the_fields_name(
     api: Api, served: str, job: Json, message: str
@@ -176,7 +176,7 @@ FIXED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("before", "after", "message"), FIXED, ids=[each[2] for each in FIXED])
+@pytest.mark.parametrize(("before", "after", "message"), FIXED, ids=[case[2] for case in FIXED])
 async def test_what_is_fixed_stays_and_the_rest_may_change(
     api: Api, served: str, before: Json, after: Json, message: str
 ) -> None:

@@ -32,7 +32,7 @@ REPLICAS = {
     "MPIJob": {"Launcher": 1, "Worker": 1},
     "DLJob": {"worker": 2},
 }
-RESOURCES = {each.kind: each for each in TRAINING}
+RESOURCES = {resource.kind: resource for resource in TRAINING}
 
 
 @pytest.fixture
@@ -66,14 +66,14 @@ def job_of(kind: str) -> Json:
     job = training_job(
         kind, kind.lower(), **({"framework": None, "frameworkSpec": {}} if kind == "DLJob" else {})
     )
-    field, (replica,) = next((name, each.values()) for name, each in job["spec"].items() if name in FIELDS)
+    field, (replica,) = next((name, specs.values()) for name, specs in job["spec"].items() if name in FIELDS)
     job["spec"][field] = {role: {**replica, "replicas": count} for role, count in REPLICAS[kind].items()}
     return job
 
 
 FIELDS = {
     "roles",
-    *(f"{each}ReplicaSpecs" for each in ("tf", "pytorch", "mx", "jax", "xgb", "paddle", "mpi")),
+    *(f"{prefix}ReplicaSpecs" for prefix in ("tf", "pytorch", "mx", "jax", "xgb", "paddle", "mpi")),
 }
 
 
@@ -84,13 +84,13 @@ async def test_a_job_of_every_kind_is_made_and_comes_to_its_end(
         await cluster.create(
             RESOURCES[kind], {**job_of(kind), "metadata": {"name": kind.lower(), "namespace": operator}}
         )
-    wanted = sum(sum(each.values()) for each in REPLICAS.values())
+    wanted = sum(sum(counts.values()) for counts in REPLICAS.values())
 
     async def all_there() -> bool:
         return len((await cluster.list(PODS, operator)).items) == wanted
 
     await api.eventually(all_there, "all Pods")
-    services = {each["metadata"]["name"] for each in (await cluster.list(SERVICES, operator)).items}
+    services = {service["metadata"]["name"] for service in (await cluster.list(SERVICES, operator)).items}
     assert services >= {"dljob", "mxjob-scheduler-0", "pytorchjob-master-0", "tfjob-ps-0"}
     for pod in (await cluster.list(PODS, operator)).items:
         name = pod["metadata"]["name"]

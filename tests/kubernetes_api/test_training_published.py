@@ -93,10 +93,10 @@ def roles(kind: str) -> list[str]:
     return sorted({SPECS[kind][1], "Worker"})
 
 
-def sized(each: Any, role: str) -> Any:
-    if hasattr(each, "replicas") and role in ("Master", "Launcher", "Chief"):
-        each.replicas = 1
-    return each
+def sized(body: Any, role: str) -> Any:
+    if hasattr(body, "replicas") and role in ("Master", "Launcher", "Chief"):
+        body.replicas = 1
+    return body
 
 
 def metric() -> Json:

@@ -22,7 +22,7 @@ async def put(api: Api, core: str, name: str, value: str, **labels: str) -> Json
 async def test_a_watch_resumes_after_its_version_and_skips_nothing(api: Api, core: str) -> None:
     first = await put(api, core, "a", "0", on="yes")
     written = [await put(api, core, "a", str(index), on="yes") for index in range(1, 6)]
-    versions = [each["metadata"]["resourceVersion"] for each in written]
+    versions = [obj["metadata"]["resourceVersion"] for obj in written]
     for start, expected in ((first["metadata"]["resourceVersion"], versions), (versions[1], versions[2:])):
         path = f"{core}/configmaps?watch=1&resourceVersion={start}&{LABELLED}"
         async with api.watch(path) as events:
@@ -39,10 +39,10 @@ async def test_events_come_in_the_order_of_the_writes(api: Api, core: str) -> No
         await put(api, core, "y", "1")  # writes nothing: no event
         (await api.delete(f"{core}/configmaps/x")).ok(200)
         await put(api, core, "z", "1")
-        told: list[str] = []
-        while len(told) < 5:
-            told += [each for each in await events.take(1) if "kube-root-ca" not in each]
-    assert told == ["ADDED x", "MODIFIED x", "ADDED y", "DELETED x", "ADDED z"]
+        names: list[str] = []
+        while len(names) < 5:
+            names += [line for line in await events.take(1) if "kube-root-ca" not in line]
+    assert names == ["ADDED x", "MODIFIED x", "ADDED y", "DELETED x", "ADDED z"]
 
 
 async def test_a_deletion_has_a_version_of_its_own(api: Api, core: str) -> None:
@@ -63,8 +63,8 @@ async def test_objects_enter_and_leave_a_selection(api: Api, core: str) -> None:
     (await api.delete(f"{core}/configmaps/s")).ok(200)
     async with api.watch(f"{core}/configmaps?watch=1&resourceVersion={start}&{LABELLED}") as events:
         seen = [await events.next() for _ in range(5)]
-    told = [(each["type"], each["object"]["data"]["v"]) for each in seen]
-    assert told == [("ADDED", "2"), ("MODIFIED", "3"), ("DELETED", "3"), ("ADDED", "5"), ("DELETED", "5")]
+    changes = [(event["type"], event["object"]["data"]["v"]) for event in seen]
+    assert changes == [("ADDED", "2"), ("MODIFIED", "3"), ("DELETED", "3"), ("ADDED", "5"), ("DELETED", "5")]
     assert [int(e["object"]["metadata"]["resourceVersion"]) for e in seen] == sorted(
         int(e["object"]["metadata"]["resourceVersion"]) for e in seen
     )
@@ -77,8 +77,8 @@ async def test_without_a_version_a_watch_begins_with_what_is_there(api: Api, cor
 
     async def caught_up() -> bool:  # the watch cache of a real server may lag behind for version 0
         async with api.watch(f"{core}/configmaps?watch=1&{LABELLED}{version}&timeoutSeconds=1") as events:
-            found = await events.rest()
-        return [f"{e['type']} {e['object']['metadata']['name']}" for e in found] == ["ADDED a", "ADDED b"]
+            rest = await events.rest()
+        return [f"{e['type']} {e['object']['metadata']['name']}" for e in rest] == ["ADDED a", "ADDED b"]
 
     await api.eventually(caught_up, "both objects in the watch")
 
@@ -126,7 +126,7 @@ async def test_a_watched_table_has_its_columns_once(api: Api, core: str) -> None
         first = (await events.next())["object"]
         await put(api, core, "a", "2", on="yes")
         second = (await events.next())["object"]
-    assert [each["name"] for each in first["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert [column["name"] for column in first["columnDefinitions"]] == ["Name", "Data", "Age"]
     assert not second["columnDefinitions"]
     assert second["rows"][0]["cells"][:2] == ["a", 1]
 

@@ -24,11 +24,9 @@ def main(chromium: str, *paths: str) -> int:
         for path in map(Path, paths):
             for scheme in ("light", "dark"):
                 for size in SIZES:
-                    found = look(browser, path, scheme, size)
+                    seen = look(browser, path, scheme, size)
                     checks += 1
-                    faults += [
-                        f"{path.parent.name}/{path.name}, {scheme}, {size}: {fault}" for fault in found
-                    ]
+                    faults += [f"{path.parent.name}/{path.name}, {scheme}, {size}: {fault}" for fault in seen]
         browser.close()
     for fault in faults:
         print(fault)
@@ -41,15 +39,15 @@ def look(browser: Browser, path: Path, scheme: Any, size: str) -> list[str]:
     width, height = SIZES[size]
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})
     page = context.new_page()
-    asked: list[str] = []
+    requests: list[str] = []
     said: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    page.on("request", lambda request: requests.append(request.url))
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     began = time.monotonic()
     page.goto(path.as_uri())
     faults = [f"took {time.monotonic() - began:.1f} s to open"] * (time.monotonic() - began > SLOW_SECONDS)
-    faults += [f"asks for {url}" for url in asked if url != path.as_uri()]
+    faults += [f"asks for {url}" for url in requests if url != path.as_uri()]
     if page.locator("#rows-search").count():
         faults += search(page)
     for details in page.locator("details").all()[:6]:
@@ -75,10 +73,10 @@ def search(page: Page) -> list[str]:
     first = page.locator("#rows-list details").first
     first.locator("summary").click()
     first.locator(".whole").wait_for()
-    told = first.inner_text()
+    text = first.inner_text()
     faults = [f"took {seconds:.1f} s to search"] * (seconds > SLOW_SECONDS)
-    if "row 4" not in told.lower() or "asked" not in told.lower():
-        faults.append(f"search shows {told[:80]!r}")
+    if "row 4" not in text.lower() or "asked" not in text.lower():
+        faults.append(f"search shows {text[:80]!r}")
     page.fill("#rows-search", "")
     page.wait_for_function(
         "before => document.getElementById('rows-found').textContent === before", arg=before
@@ -89,11 +87,11 @@ def search(page: Page) -> list[str]:
 def violations(page: Page) -> list[str]:
     # By way of the debugger: the page's own policy allows no script but its own.
     page.evaluate(AXE)
-    found = page.evaluate("async () => (await axe.run(document)).violations")
+    report = page.evaluate("async () => (await axe.run(document)).violations")
     return [
-        f"axe {each['id']}: {each['help']}: {node['html'][:120]} {node['failureSummary'][-160:]}"
-        for each in found
-        for node in each["nodes"][:3]
+        f"axe {violation['id']}: {violation['help']}: {node['html'][:120]} {node['failureSummary'][-160:]}"
+        for violation in report
+        for node in violation["nodes"][:3]
     ]
 
 

@@ -146,8 +146,8 @@ def by_us(task: str, scenario: Scenario, served: Served, folder: Path) -> tuple[
     """The exit status, what was said, and the numbers of the report."""
     run = run_folder(scenario.name, task, folder)
     arguments = f"?include_path={folder}{scenario.arguments}{'&chat=true' if scenario.chat else ''}"
-    asked = ("--task", f"lm_eval:{task}{arguments}", "--url", f"{served.root}/v1", "--model", "m")
-    status, said = steelyard("eval", "run", *asked, "--output", str(run), "--display", "plain")
+    options = ("--task", f"lm_eval:{task}{arguments}", "--url", f"{served.root}/v1", "--model", "m")
+    status, said = steelyard("eval", "run", *options, "--output", str(run), "--display", "plain")
     report = run / "report.json"
     return status, said, json.loads(report.read_text()) if report.exists() else None
 
