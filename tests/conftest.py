@@ -1,4 +1,4 @@
-"""What integration tests share: a connection that nobody closed is charged to the file whose test opened it."""
+"""Fixtures of integration tests: a connection that nobody closed is charged to the file whose test opened it."""
 
 import gc
 

@@ -47,7 +47,7 @@ def test_every_module_that_is_named_exists() -> None:
 
 
 def test_every_rule_says_where_it_is_kept_and_what_tests_it() -> None:
-    """And where it is not kept, that comes last."""
+    """A rule's gaps come last."""
     for number, text in zip(RULES[1::2], RULES[2::2], strict=True):
         words = " ".join(text.split())
         said = re.findall(r" - \*(\w+(?: \w+)?)\*:? (?:`|none|\w)", words)

@@ -1,1 +1,3 @@
-"""How fast the evaluation engine is, beside a bare aiohttp loop and the ideal: `python -m benchmarks.evaluation`."""
+"""Benchmark of the evaluation engine, beside a bare aiohttp loop and the ideal: `python -m
+benchmarks.evaluation`.
+"""

@@ -19,7 +19,7 @@ from benchmarks.evaluation.tools import ALL
 
 
 def best(line: Line, folder: Path) -> Result:
-    """Of a few runs the one with the least wall time; the most memory of them all."""
+    """Return the run with the least wall time of a few; its memory is the most of them all."""
     prompts = folder / str(line.load.rows)
     if not prompts.exists():
         writing = [sys.executable, "-m", "benchmarks.evaluation.prompts", str(prompts), str(line.load.rows)]

@@ -29,11 +29,11 @@ def cores() -> tuple[list[str], list[str]]:
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked, and of what server."""
+    """Load of a measurement: the requests, and the server."""
 
     rows: int
     in_flight: int = 64
-    """Of all replicas together."""
+    """Requests in flight at all replicas together."""
     latency_ms: float = 50.0
     replicas: int = 1
     admits: int | None = None
@@ -83,7 +83,7 @@ def serve(load: Load) -> Iterator[Serving]:
 
 @dataclass(frozen=True)
 class Result:
-    """What a command did, as its server and the kernel saw it."""
+    """Result of a command, as its server and the kernel saw it."""
 
     load: Load
     exit: int
@@ -94,7 +94,7 @@ class Result:
     """The most memory of any one of its processes."""
     server: Mapping[str, JsonValue]
     told: Mapping[str, JsonValue] = field(default_factory=dict)
-    """What it said of itself, as JSON on its last line."""
+    """Facts that the command prints about itself, as JSON on its last line."""
 
     @property
     def _replicas(self) -> list[dict[str, JsonValue]]:
@@ -114,7 +114,7 @@ class Result:
 
     @property
     def calls_seconds(self) -> float:
-        """From the first request to the last answer."""
+        """Seconds from the first request to the last answer."""
         replicas = self._replicas
         return float(
             max(replica["ended"] for replica in replicas) - min(replica["first"] for replica in replicas)
@@ -141,7 +141,7 @@ class Result:
 
     @property
     def loop_cpu_us_per_row(self) -> float:
-        """Of the work alone, where the command says it."""
+        """Processor time per row of the work alone, where the command reports it."""
         return 1e6 * float(self.told.get("loop_cpu", self.cpu)) / max(1, self.answered)
 
     @property
@@ -151,7 +151,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Command:
-    """What is started. URLs are filled in: all for the argument `{urls}`, one for `{url}`, `{url1}`, …"""
+    """Command to start. URLs are filled in: all for the argument `{urls}`, one for `{url}`, `{url1}`, …"""
 
     arguments: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -175,7 +175,7 @@ def run(command: Command, load: Load) -> Result:
 
 
 def watch(command: Command, urls: Sequence[str] = ()) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
-    """What the kernel says of the command, and what it says of itself."""
+    """Run a command; return what the kernel measured, and what the command printed about itself."""
     arguments = [*cores()[1], *command.at(urls)]
     log = command.folder / "command.log" if command.folder != ROOT else Path(os.devnull)
     began = time.monotonic()

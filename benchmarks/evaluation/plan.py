@@ -1,4 +1,6 @@
-"""What is measured: each line of the tables as who is asked to do what. A line that is not measured stays empty."""
+"""Plan of the measurements: each line of the tables as a tool and its load. A line that is not measured stays
+empty.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +10,7 @@ from benchmarks.evaluation.tools import AUTO, BARE_LOOP, COMMAND, ENGINE, INSPEC
 
 ROWS, QUICK_ROWS = 10_000, 1_000
 SLOW_ROWS, QUICK_SLOW_ROWS = {INSPECT: 2_000}, 200
-"""Who takes minutes for 10,000 rows is asked fewer."""
+"""Rows for tools that take minutes for 10,000."""
 REPEATS = 3
 
 

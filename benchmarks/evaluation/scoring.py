@@ -1,4 +1,4 @@
-"""How long `steelyard eval score` takes: a run's rows scored again, beside the same with hardly any rows."""
+"""Benchmark of `steelyard eval score`: a run's rows scored again, beside the same with hardly any rows."""
 
 import shutil
 import sys

@@ -55,7 +55,7 @@ class Replica:
     first: float = 0.0
     last: float = 0.0
     ended: float = 0.0
-    """When the last answer was sent."""
+    """Time at which the last answer was sent."""
     busy: float = 0.0
     """Seconds in a slot, of all calls together."""
     busy_at_last: float = 0.0
@@ -95,7 +95,7 @@ class Connection:
         self.buffer = b""
 
     def requests(self, data: bytes) -> int:
-        """How many requests are whole now."""
+        """Return how many requests are complete now."""
         buffer = self.buffer + data if self.buffer else data
         position = 0
         while (end := buffer.find(b"\r\n\r\n")) >= 0:
@@ -130,7 +130,7 @@ class Server:
         return [replica for _, replica in self._listening.values()]
 
     def run(self) -> None:
-        """Until standard input closes."""
+        """Serve until standard input closes."""
         watched = [self._epoll.fileno(), sys.stdin.fileno()]
         while True:
             wait = max(0.0, self._due[0][0] - time.monotonic()) if self._due else None

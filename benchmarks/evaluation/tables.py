@@ -13,7 +13,7 @@ Column = tuple[str, Callable[[Line, Result], str]]
 
 
 def figures(result: Result) -> dict[str, JsonValue]:
-    """For the JSON line."""
+    """Return the figures for the JSON line."""
     served = bool(result.asked)
     return {
         "exit": result.exit,

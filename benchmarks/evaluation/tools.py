@@ -1,4 +1,5 @@
-"""Who is measured, as commands: our engine, our whole command, the bare loop, and the peers that people use.
+"""Tools that are measured, as commands: our engine, our whole command, the bare loop, and the peers that
+people use.
 
 Every one of them asks the same prompts for chat completions, keeps at most as many calls in flight as it is told, and
 writes what it writes by default, but for Inspect AI: it gets the settings with which it is fastest.
@@ -141,7 +142,7 @@ ALL: Mapping[str, Tool] = {**OURS, **BARE, **PEERS}
 
 @cache
 def version(tool: str) -> str:
-    """As the lock says."""
+    """Return the version in the lock."""
     package = {"Inspect AI": "inspect-ai", "lm-eval": "lm-eval"}.get(tool)
     if package is None:
         return ""

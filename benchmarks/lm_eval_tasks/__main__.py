@@ -32,7 +32,7 @@ sys.stdin.read()
 
 @dataclass(frozen=True)
 class Spent:
-    """What a command took."""
+    """Time and memory that a command took."""
 
     processor: float
     wall: float

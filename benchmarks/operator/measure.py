@@ -35,7 +35,7 @@ PATIENCE = 900.0
 
 @dataclass(frozen=True)
 class Figures:
-    """What one operator did."""
+    """Figures of one operator."""
 
     operator: str
     resources: int
@@ -119,7 +119,9 @@ async def watched(
     version: int,
     running: subprocess.Popen[bytes],
 ) -> tuple[float, float]:
-    """When the first of `count` resources was written after `version`, and when the last one had ended."""
+    """Return when the first of `count` resources was written after `version`, and when the last one had
+    ended.
+    """
     began, done, seen = 0.0, set[str](), str(version)
     async with asyncio.timeout(PATIENCE):
         while len(done) < count:

@@ -1,4 +1,5 @@
-"""How long each hop takes on a running `steelyard up`: create, visible, Admitted, ended; one by one, and many at once.
+"""Benchmark of each hop on a running `steelyard up`: create, visible, Admitted, ended; one by one, and many
+at once.
 
 Three kinds of work: audit procedures, which nothing runs for; mock models, which pass through Kubernetes without a Pod;
 and evaluations of a few rows by a mock session that runs already. Called by `__main__.py`.
@@ -91,7 +92,7 @@ async def case(what: str, create: Create, count: int, at_once: int, watch: Watch
 
 @dataclass(frozen=True)
 class Ground:
-    """What the cases refer to."""
+    """Entities that the cases refer to."""
 
     dataset: str
     session: str

@@ -24,7 +24,7 @@ _HEAD = b"\r\n\r\n"
 
 @dataclass(frozen=True)
 class Load:
-    """What is to be sent, in turn and over again; `requests` are whole HTTP/1.1 requests to the process `pid`."""
+    """Load to send in turn and over again; `requests` are whole HTTP/1.1 requests to the process `pid`."""
 
     port: int
     pid: int

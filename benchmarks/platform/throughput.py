@@ -1,4 +1,5 @@
-"""How many requests a second the API answers on one core, beside a bare handler with the same bytes in the same run.
+"""Benchmark of the API's requests per second on one core, beside a bare handler with the same bytes in the
+same run.
 
 The view is filled directly, and the API runs alone: nobody else is on its core. Creates are also measured with the
 aggregator and the view's sink at work, on the load's core. Called by `__main__.py`.

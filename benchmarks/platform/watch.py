@@ -1,4 +1,4 @@
-"""When each entity's statuses came into the view, by watching the view's file from another process."""
+"""Times at which each entity's statuses came into the view, by watching the view's file from another process."""
 
 import asyncio
 import contextlib

@@ -45,7 +45,7 @@ def login(**_: object) -> kopf.ConnectionInfo:
 
 @kopf.on.event("kubeflow.org", "v1", "pytorchjobs")
 async def seen(name: str, body: kopf.Body, **_: object) -> None:
-    """What the status says already need not be said again after a restart."""
+    """Skip a write of what the status has already, after a restart."""
     specs = body.spec["pytorchReplicaSpecs"].values()
     replicas[name] = sum(spec["replicas"] for spec in specs)
     conditions = body.status.get("conditions", ())

@@ -35,7 +35,7 @@ QUIET_SECONDS, QUIET_SHARE = 2.0, 0.1
 
 @dataclass(frozen=True)
 class Figures:
-    """What one operator did with N jobs. Times are in seconds."""
+    """Figures of one operator with N jobs. Times are in seconds."""
 
     operator: str
     jobs: int
@@ -45,7 +45,7 @@ class Figures:
     processor: float
     memory_mb: float
     restart: float
-    """From its start until it rests again, all jobs running."""
+    """Seconds from its start until it rests again, all jobs running."""
     restart_processor: float
     restart_writes: int
     restart_memory_mb: float

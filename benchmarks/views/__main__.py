@@ -32,7 +32,9 @@ def hexadecimal(*parts: object) -> str:
 
 
 def evaluation(number: int) -> dict[str, object]:
-    """About 2 KB of JSON, as a real one has: 100 accounts, 50 data sets, 256 services of 20 models, independently."""
+    """Make about 2 KB of JSON, as a real entity has: 100 accounts, 50 data sets, 256 services of 20 models,
+    independently.
+    """
     account, dataset, service, status = sha256(str(number).encode()).digest()[:4]
     model = service % 20
     created = BEGAN + timedelta(seconds=number, microseconds=number % 1000)

@@ -1,1 +1,1 @@
-"""How often each interval that Steelyard prints holds the truth, by simulation."""
+"""Coverage of every interval that Steelyard prints, by simulation."""

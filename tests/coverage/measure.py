@@ -34,7 +34,7 @@ class Held:
 
 
 def measure(simulation: str, case: str, drawn: int, seed: int = 0) -> Held:
-    """So many evaluations of a case."""
+    """Measure `drawn` evaluations of a case."""
     drawer = SIMULATIONS[simulation].cases[case]
     truth, draw = drawer() if callable(drawer) else drawer
     chance = np.random.default_rng(seed)

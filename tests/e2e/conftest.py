@@ -1,4 +1,4 @@
-"""What the tests of the built wheel share."""
+"""Fixtures of the tests of the built wheel."""
 
 import subprocess
 import sys

@@ -27,7 +27,7 @@ class Call:
     words: str
     base: str = ""
     evaluation: str = ""
-    """With the extra `eval`."""
+    """Expected output with the extra `eval`."""
 
 
 # None of them starts anything: they end at what they ask for and do not get.
@@ -175,7 +175,7 @@ def test_a_missing_extra_is_one_line(
 
 
 def _fault(call: Call, extra: str, status: int, output: str, errors: str) -> str | None:
-    """What is wrong with an answer; None where it is as it should be."""
+    """Return the fault of an answer; None where it is as it should be."""
     if "Traceback" in errors + output or status < 0:
         return f"ended with {status}: {errors[-1000:]}"
     lacking = {"": call.base, "eval": call.evaluation}.get(extra, "hub" if "hf:" in call.words else "")

@@ -1,4 +1,6 @@
-"""What a user installs: the built wheel with its extra, in an empty environment, with the newest dependencies."""
+"""Tests of a user's installation: the built wheel with its extra, in an empty environment, with the newest
+dependencies.
+"""
 
 import os
 import zipfile

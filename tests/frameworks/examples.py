@@ -28,24 +28,26 @@ class Example:
 
     name: str
     environment: str
-    """Of requirements/frameworks; its Pods' image is frameworks/<environment>."""
+    """Name in requirements/frameworks; its Pods' image is frameworks/<environment>."""
     jobs: Resource
     accuracy: float
-    """Of the images that were not trained with, reached at least."""
+    """Least accuracy on the images that were not trained with."""
     first: str
     last: str
     """Replicas: the one that leads, and a worker."""
     workers_alone: bool = False
-    """Whether a worker that died starts again by itself: with a parameter server. Else the whole job does."""
+    """True where a worker that died starts again alone: with a parameter server. Else the whole job does."""
     leader_ends: bool = True
-    """Whether the replica that leads has ended, with its result, when the job has. MXNet's scheduler ends first."""
+    """True where the replica that leads has ended, with its result, when the job has. MXNet's scheduler ends
+    first.
+    """
 
     @property
     def job(self) -> str:
         return f"digits-{self.name}"
 
     def alone(self, victim: str) -> bool:
-        """Whether nothing else starts again when the replica dies."""
+        """Tell whether nothing else starts again when the replica dies."""
         return self.workers_alone and victim.startswith("worker")
 
     def python(self) -> Path:

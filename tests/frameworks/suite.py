@@ -17,13 +17,13 @@ HEAD = "| example | killed | accuracy | killed at | went on | Succeeded |\n|---|
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run, and how."""
+    """Plan of a run of the examples."""
 
     chosen: Sequence[Example]
     pythons: Mapping[str, Path]
-    """By environment."""
+    """Interpreters by environment."""
     kill: str = "last"
-    """Or first: which replica dies."""
+    """Replica that dies: first or last."""
     together: bool = False
     """All at once, on the ports that their kinds share."""
 

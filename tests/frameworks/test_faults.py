@@ -1,4 +1,4 @@
-"""What counts as wrong with a course of training; needs no framework."""
+"""Tests of what counts as a fault of training; they need no framework."""
 
 from dataclasses import replace
 

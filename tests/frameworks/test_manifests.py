@@ -1,4 +1,4 @@
-"""What the examples' manifests carry is what their folders hold; needs no framework."""
+"""Tests that the examples' manifests carry what their folders hold; they need no framework."""
 
 import importlib.util
 from pathlib import Path

@@ -25,7 +25,7 @@ class Said:
     """One report of progress."""
 
     pod: str
-    """Its uid."""
+    """Uid of the Pod."""
     step: int
     total: int
     accuracy: float
@@ -34,7 +34,7 @@ class Said:
 
 @dataclass
 class Course:
-    """What was seen of a job. Times are in seconds since it was created."""
+    """Course of a job as it was seen. Times are in seconds since it was created."""
 
     first: float = 0.0
     """Accuracy at the first report."""
@@ -43,11 +43,11 @@ class Course:
     last_loss: float = 0.0
     killed: float | None = None
     step: int = 0
-    """At which it was killed."""
+    """Step at which the replica was killed."""
     resumed: float | None = None
-    """When it was heard of again: from a Pod that came after, or, where all others go on, from any."""
+    """Time of the next sign of life: of a Pod that came after, or, where all others go on, of any."""
     resumed_at: int = 0
-    """At which step."""
+    """Step of the next sign of life."""
     ended: float = 0.0
     before: Mapping[str, str] = field(default_factory=dict)
     """Pods and their uids, before the kill."""
@@ -56,7 +56,9 @@ class Course:
 
 
 class Logs:
-    """What the Pods of a state folder say, read as it comes: a file of the kubelet for each run of a container."""
+    """Logs of the Pods of a state folder, read as they grow: a file of the kubelet for each run of a
+    container.
+    """
 
     def __init__(self, pods: Path) -> None:
         self.pods = pods
@@ -130,7 +132,7 @@ async def _pods(cluster: Cluster, example: Example) -> dict[str, str]:
 
 
 def faults(example: Example, victim: str, course: Course) -> list[str]:
-    """What is not as it should be."""
+    """Return the faults of a course."""
     renewed = {name for name, uid in course.before.items() if course.after.get(name) != uid}
     expected = set() if example.alone(victim) else set(course.before)  # alone: again in its own Pod
     status = course.status

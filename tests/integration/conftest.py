@@ -62,7 +62,7 @@ class Machine:
         return start_detached(self.state.path, Asked(without=without))
 
     def client(self, tries: int = 6) -> Client:
-        """Of the platform that runs; patient with one that is started again."""
+        """Open a client of the running platform; patient with one that is started again."""
         ready = read_ready(self.state)
         assert ready is not None
         return Client(ready.api, ready.token, retries=Retries(tries=tries, unmet=tries))
@@ -113,7 +113,7 @@ class Machine:
 
 
 def is_true(condition: str) -> Callable[[Json], bool]:
-    """Whether an object has the condition."""
+    """Return a predicate: whether an object has the condition."""
 
     def holds(obj: Json) -> bool:
         conditions = (obj.get("status") or {}).get("conditions") or ()

@@ -26,7 +26,9 @@ PART = 1000
 """Rows of one part: what is answered but not durable yet is at most one."""
 MODEL = "tests/counting"
 Misbehaviour = Callable[[web.Request, int, int], "web.StreamResponse | None"]
-"""From a request, its row and how often that row was asked by now, to an answer in place of the right one."""
+"""Function from a request, its row and the number of requests for that row to an answer in place of the right
+one.
+"""
 
 
 def answer_to(row: int) -> str:
@@ -119,16 +121,16 @@ async def endpoint(tls: ssl.SSLContext | None = None, **changes: JsonValue) -> A
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended, and what it said."""
+    """End of a command: its status and its output."""
 
     status: int
     out: str
     said: str
-    """On its standard error."""
+    """Text on its standard error."""
 
     @property
     def events(self) -> Sequence[Mapping[str, JsonValue]]:
-        """With `--display json`."""
+        """Events of `--display json`."""
         return [orjson.loads(line) for line in self.out.splitlines() if re.match(r"\{.*\}$", line)]
 
 

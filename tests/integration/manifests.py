@@ -73,7 +73,7 @@ def output_folder(storage: Path, evaluation: Json) -> Path:
 
 
 def rows_done(output: Path) -> int:
-    """How far the client says it is."""
+    """Return the progress that the client reports."""
     try:
         return int(json.loads((output / ".steelyard" / "progress.json").read_bytes())["done"])
     except (OSError, ValueError, KeyError):

@@ -36,7 +36,7 @@ def write_rows(folder: Path, rows: int) -> Path:
 
 
 def make(client: Client, folder: Path, *, rows: int = 40, arguments: Sequence[str] = ()) -> Small:
-    """Everything up to the report, asked for at once."""
+    """Make all entities up to the report, requested at once."""
     dataset = client.datasets.create_from_folder(write_rows(folder, rows), account=ACCOUNT, name="rows")
     service = client.inferenceservices.create(
         account=ACCOUNT,

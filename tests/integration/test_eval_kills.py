@@ -35,7 +35,7 @@ async def kill_somewhere(place: Place, server: Endpoint, chance: random.Random, 
 
 
 async def _see(out: asyncio.StreamReader, step: str) -> None:
-    """Until the step begins, or the command ends."""
+    """Wait until the step begins, or the command ends."""
     while line := await out.readline():
         if f'"step": "{step}"'.encode() in line:
             return
@@ -70,7 +70,7 @@ async def test_killed_at_random_moments(tmp_path: Path, kills: int, rows: int, m
 
 
 def moved(place: Place, folder: Path) -> Place:
-    """What is on durable storage, as another machine mounts it elsewhere; its scratch folder is empty."""
+    """Copy what is on durable storage, as another machine mounts it elsewhere; its scratch folder is empty."""
     there = Place(folder, place.rows)
     folder.mkdir()
     if place.run.exists():

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.e2e
 
 @dataclass(frozen=True)
 class Kill:
-    """Who is killed, and at what share of the rows."""
+    """Victim of a kill, and the share of the rows at which it is killed."""
 
     victim: str
     share: float

@@ -101,7 +101,9 @@ async def test_a_million_records_delay_no_lease(log: Log) -> None:
 
 
 async def _longest_turn(clock: SystemClock) -> float:
-    """How long a task that is always ready had to wait for its turn, until it is cancelled."""
+    """Return the longest time that a task that is always ready had to wait for its turn, until it is
+    cancelled.
+    """
     longest, last = 0.0, clock.monotonic()
     try:
         while True:

@@ -31,7 +31,7 @@ from steelyard.views.open import open_view
 SEED = int(os.environ.get("STEELYARD_FILES_SEED", "1"))
 FEW = 12
 SERVICES = tuple(service for service in ALL if service not in ("orchestrator", "informer"))
-"""Those that need no Kubernetes."""
+"""Services that need no Kubernetes."""
 OLD = [make_dataset(f"{number:032x}") for number in range(1, 4)]
 NEW = [make_dataset(f"{number:032x}") for number in range(4, 7)]
 IDENTITY, POSITIONS = "storage/.steelyard/identity.json", "backup/positions.json"
@@ -90,7 +90,7 @@ GOES_ON = {
     ("backup", "taken_away"),
     ("backup", "emptied"),
 }
-"""Where what was lost can be derived, or an older copy follows the log again."""
+"""Files that can be derived, or whose older copy follows the log again."""
 CASES = [(file, damage) for file in FILES for damage in DAMAGES]
 CHOSEN = random.Random(SEED).sample(CASES, FEW)
 
@@ -158,7 +158,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Everything that holds somebody's data."""
+    """Return every file that holds somebody's data."""
     paths = [folder / "log.db", folder / "accounts.db", *folder.glob("view.db*")]
     paths += [path for name in ("backup", "storage") for path in (folder / name).rglob("*") if path.is_file()]
     return {str(path): path.read_bytes() for path in paths if path.is_file()}
@@ -212,7 +212,7 @@ async def test_an_older_log_comes_forward_with_the_backup(made: Path, tmp_path: 
 
 
 async def test_an_older_log_can_be_accepted_as_it_is(made: Path, tmp_path: Path) -> None:
-    """What it does not know leaves the view, and the backup keeps it."""
+    """Entities that the log does not know leave the view, and the backup keeps them."""
     other = tmp_path / "copy"
     await asyncio.to_thread(shutil.copytree, made, other)
     folder = other / "now"

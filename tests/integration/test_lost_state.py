@@ -166,7 +166,7 @@ def test_a_log_that_is_taken_away_while_it_runs_is_noticed_and_comes_back(used: 
 
 
 async def test_pods_that_run_outlive_a_log_that_is_refused(machine: Machine, tmp_path: Path) -> None:
-    """Once the right file is back, the next `up` adopts them."""
+    """The next `up` adopts the Pods once the right file is back."""
     trace, go = tmp_path / "trace", tmp_path / "go"
     ready = machine.up()
     script = f"echo ran >> {trace}; while [ ! -e {go} ]; do sleep 0.05; done"

@@ -58,7 +58,7 @@ async def finished(machine: Machine, name: str, seconds: float = 120) -> None:
 
 
 async def count_calls(machine: Machine) -> int:
-    """How many calls an undisturbed Evaluation takes."""
+    """Count the calls of an undisturbed Evaluation."""
     await machine.create(EVALUATIONS, make_evaluation("undisturbed", replicas=1))
     with operator(machine, 0):
         await finished(machine, "undisturbed")

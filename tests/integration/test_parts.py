@@ -22,7 +22,7 @@ from steelyard.types import Json
 
 
 class Parts:
-    """Everything but the API server."""
+    """Processes of one machine without the API server."""
 
     def __init__(self, folder: Path) -> None:
         self.ahead = timedelta()
@@ -34,7 +34,7 @@ class Parts:
         self.stop = asyncio.Event()
 
     def now(self) -> datetime:
-        """What the wall's clock of this world shows."""
+        """Return the wall clock of this simulation."""
         return datetime.now(UTC) + self.ahead
 
     def slept(self, since: datetime) -> float:

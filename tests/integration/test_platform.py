@@ -148,7 +148,7 @@ STOPPED = {
     "backup-sink": None,
     "reaper": None,
 }
-"""What the first entity waits as without the service; None: nothing waits for it."""
+"""Status of the first entity that waits without the service; None: nothing waits for it."""
 
 
 @pytest.mark.parametrize("name", STOPPED)
@@ -173,7 +173,7 @@ def test_what_waits_for_a_service_goes_on_when_it_is_there_again(
 
 
 def _made_while_nothing_is_judged(machine: Machine, client: Client, tmp_path: Path, name: str) -> None:
-    """What was created is there for those who ask, and an edit is accepted but not confirmed."""
+    """Check that a created entity can be read, and that an edit is accepted but not confirmed."""
     schema = presets.classification().outputSchema
     artifacts = [{"kind": "parquet", "path": "part-0.parquet"}]
     early = client.datasets.create(account=ACCOUNT, name="early", artifacts=artifacts, schema=schema)

@@ -59,7 +59,7 @@ async def kill_while_stories_are_told(machine: Machine, folder: Path, count: int
 async def tell_with_kills(
     machine: Machine, digits: Digits, most: int, victims: Iterator[str], chance: random.Random
 ) -> int:
-    """How many kills fell into one telling of the story; at most `most`."""
+    """Tell the story with kills; return how many fell into it, at most `most`."""
     kills = 0
     machine.up()
     with machine.client(tries=30) as client, machine.client(tries=30) as editor:

@@ -19,7 +19,7 @@ EVALUATION, TRAINING = re.findall(
 
 @pytest.fixture
 def folder(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a reader would stand: in the repository, with a platform that runs."""
+    """Return the reader's folder: the repository, with a platform that runs."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # no platform but this one can be found
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     folder = tmp_path / "work"

@@ -92,7 +92,7 @@ async def slept(machine: Machine) -> datetime:
 
 
 async def leaders(machine: Machine, ahead: timedelta) -> dict[str, datetime]:
-    """When, by their own clocks, the operator and the platform's services have last renewed their leases.
+    """Return when, by their own clocks, the operator and the platform's services last renewed their leases.
 
     Returned once all have done so while their clocks were so far ahead.
     """

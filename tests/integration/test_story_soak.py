@@ -52,14 +52,14 @@ FILES = (
 )  # fmt: skip
 """The administrator's token is left alone: a lost one is revoked when another is made, and the client would end."""
 MOST_FAULTS = 8
-"""In one telling of the story."""
+"""Number of faults in one telling of the story, at most."""
 STEP = (60.0, MOST_SECONDS)
 """Seconds by which a clock is set; short steps are as likely as long ones."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Everything that a fault can strike. There is no clock where none can be made."""
+    """Targets of faults. There is no clock where none can be made."""
 
     machine: Machine
     disk: Disk
@@ -139,7 +139,9 @@ def freeze(place: Place, chance: random.Random) -> bool:
 
 
 def lose_a_file(place: Place, chance: random.Random) -> bool:
-    """While nothing but Pods runs; where `up` refuses to go on without it, in a line, it is put back."""
+    """Lose a file while nothing but Pods runs; where `up` refuses to go on without it, in a line, it is put
+    back.
+    """
     machine = place.machine
     record = read_record(machine.state)
     os.kill(record.pid, signal.SIGKILL)

@@ -315,7 +315,7 @@ def kept_scores(folder: Folder) -> None:
 
 
 def another_author(folder: Folder) -> None:
-    """On the page and in the JSON alike."""
+    """Change the author on the page and in the JSON alike."""
     for path in (folder.page, folder.numbers):
         path.write_text(path.read_text().replace("a team", "a regulator"))
 

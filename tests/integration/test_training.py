@@ -1,4 +1,5 @@
-"""What training jobs must withstand, each by a letter, A to L, on a cluster in memory with hands for what Pods do.
+"""Requirements of training jobs, each by a letter, A to L, on a cluster in memory where a test plays the
+Pods.
 
 E, an operator that dies, is in `test_training_deaths.py`; what needs a machine (two namespaces, clients, definitions of
 others) is in `test_training_up.py`.

@@ -191,7 +191,7 @@ def test_a_job_that_fails_says_so(training: Any) -> None:
 
 
 def test_a_running_job_is_followed_suspended_and_resumed(training: Any, core: Any, tmp_path: Path) -> None:
-    """Its logs come while it runs; the client's own patch stops and continues it."""
+    """Logs come while the job runs; the client's own patch stops and continues it."""
     go = tmp_path / "go"
     script = f"echo first; while [ ! -e {go} ]; do sleep 0.05; done; echo last"
     training.create_job(modelled(training, manifest("JAXJob", "long", script)))
@@ -322,7 +322,7 @@ def test_kubectl_runs_a_command(up: Machine, pod: str) -> None:
 
 
 def test_a_command_ends_with_the_server_that_was_killed(core: Any, up: Machine, pod: str) -> None:
-    """Its Pod goes on: it belongs to its shim."""
+    """The Pod goes on: it belongs to its shim."""
     executed(core, pod, "sleep", "1003", _preload_content=False)
     eventually(lambda: any("sleep 1003" in process for process in processes_of(up.state.path)), "the command")
     os.kill(read_record(up.state).children["kubernetes"][0], signal.SIGKILL)

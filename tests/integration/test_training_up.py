@@ -252,7 +252,9 @@ fi
 
 
 def make_story(name: str, folder: Path) -> Json:
-    """Once the worker is killed; then both end well. Each Pod that starts writes down who it is."""
+    """Make a story that begins once the worker is killed; then both end well. Each Pod that starts writes
+    down its name.
+    """
     fields = {
         "POD": "metadata.name",
         "UID_OF_POD": "metadata.uid",

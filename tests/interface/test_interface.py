@@ -1,4 +1,5 @@
-"""What users build on is as it was listed: Python names, custom resources, the API, the command line, settings.
+"""Tests of the public interface against its listing: Python names, custom resources, the API, the command
+line, settings.
 
 A difference is either a mistake, or meant: then `python -m tests.interface` writes the listing anew, the commit shows
 what changed, and CHANGELOG.md says it. A name that goes stays as an alias.

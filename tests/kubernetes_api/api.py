@@ -44,7 +44,7 @@ class Answer:
         return str(self.json["metadata"]["resourceVersion"])
 
     def causes(self) -> dict[str, str]:
-        """What is said to be wrong, by field."""
+        """Return the causes of a refusal by field."""
         return {
             cause["field"]: cause["message"] for cause in (self.json.get("details") or {}).get("causes", [])
         }

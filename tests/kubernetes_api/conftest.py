@@ -71,7 +71,7 @@ def kubeconfig(server: Server | None) -> Path:
 
 @pytest.fixture
 def embedded(server: Server | None) -> Server:
-    """For cases about what only the embedded server does."""
+    """Return the embedded server, for cases about what only it does."""
     if server is None:
         pytest.skip("about the embedded server alone")
     return server

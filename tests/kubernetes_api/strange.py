@@ -102,7 +102,7 @@ FOREIGN = [None, True, 0, -1, 1.5, float("inf"), "", "x", [], {}, [None], [[]], 
 
 
 def leaf(node: Node) -> st.SearchStrategy[Any]:
-    """What a field of this type should not hold; now and then, what one of another type may."""
+    """Draw a value that a field of this type should not hold; now and then, one that another type may hold."""
     match node.type:
         case "integer" | "number":
             own: list[Any] = INTEGERS

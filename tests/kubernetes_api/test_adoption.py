@@ -24,7 +24,7 @@ async def orphan(api: Api, core: str, name: str = "orphan") -> Json:
 
 
 async def stays(api: Api, path: str) -> None:
-    """For longer than either server's garbage collection takes here."""
+    """Wait longer than either server's garbage collection takes here."""
     await asyncio.sleep(2.0 if REAL else 0.2)
     assert (await api.get(path)).status == 200
 

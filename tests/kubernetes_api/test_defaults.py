@@ -1,4 +1,4 @@
-"""What a server completes built-in objects with: exactly what a real one of 1.34 does."""
+"""Tests of defaults in built-in objects: exactly those of a real server of 1.34."""
 
 from typing import Any
 
@@ -145,12 +145,12 @@ async def test_services(api: Api, core: str) -> None:
 
 
 async def test_addresses_of_services_differ(api: Api, core: str) -> None:
-    missing_ = set()
+    addresses = set()
     for index in range(20):
         body = {"metadata": {"name": f"s{index}"}, "spec": {"ports": [{"port": 80}]}}
-        missing_.add((await api.post(f"{core}/services", body)).ok(201).json["spec"]["clusterIP"])
-    assert len(missing_) == 20
-    taken = {"metadata": {"name": "taken"}, "spec": {"clusterIP": missing_.pop(), "ports": [{"port": 80}]}}
+        addresses.add((await api.post(f"{core}/services", body)).ok(201).json["spec"]["clusterIP"])
+    assert len(addresses) == 20
+    taken = {"metadata": {"name": "taken"}, "spec": {"clusterIP": addresses.pop(), "ports": [{"port": 80}]}}
     answer = await api.post(f"{core}/services", taken)
     assert answer.status == 422
     assert "provided IP is already allocated" in answer.message

@@ -1,4 +1,4 @@
-"""What clients ask first: health, version, groups, kinds, OpenAPI."""
+"""Tests of clients' first requests: health, version, groups, kinds, OpenAPI."""
 
 import pytest
 
@@ -88,7 +88,8 @@ async def test_names(api: Api, group_version: str) -> None:
     for plural, wanted in NAMES[group_version].items():
         resource_entry = by_name[plural]
         own = tuple(
-            resource_entry.get(key) for key in ("singularName", "namespaced", "kind", "shortNames", "categories")
+            resource_entry.get(key)
+            for key in ("singularName", "namespaced", "kind", "shortNames", "categories")
         )
         assert own == wanted
 

@@ -23,13 +23,13 @@ class Kubectl:
         self._command = [program, *options]
 
     async def __call__(self, *words: str, given: str | None = None, ok: bool = True) -> str:
-        """Its output; with `ok=False`, what it says when it fails."""
+        """Return the command's output; with `ok=False`, its error output when it fails."""
         done = await asyncio.to_thread(self._run, words, given)
         assert (done.returncode == 0) is ok, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout if ok else done.stderr
 
     async def said(self, *words: str) -> str:
-        """What it says beside its output."""
+        """Return the command's error output."""
         return (await asyncio.to_thread(self._run, words, None)).stderr
 
     def _run(self, words: tuple[str, ...], given: str | None) -> subprocess.CompletedProcess[str]:

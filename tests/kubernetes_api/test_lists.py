@@ -52,7 +52,7 @@ async def test_a_list_goes_on_past_what_was_deleted(api: Api, core: str, seven: 
 
 
 async def test_every_page_has_the_version_of_the_first(api: Api, core: str, seven: str) -> None:
-    """Who watches from the version of a list misses nothing that happened between two of its pages."""
+    """A watch from the version of a list misses nothing that happened between two of its pages."""
     first = (await api.get(f"{core}/configmaps?limit=3&labelSelector=parity")).ok(200).json
     (await api.delete(f"{core}/configmaps/m0")).ok(200)
     path = f"{core}/configmaps?limit=9&labelSelector=parity&continue={first['metadata']['continue']}"

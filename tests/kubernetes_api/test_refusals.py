@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a table is read by its rows
-"""What is refused, and how the refusal names the field and the reason: a table, the same on both servers."""
+"""Tests of refusals, which name the field and the reason: a table, the same on both servers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -167,7 +167,7 @@ async def test_too_large_a_body_is_refused(api: Api, core: str) -> None:
 async def test_bodies_of_every_size_are_answered_in_json(
     embedded: object, api: Api, core: str, megabytes: float
 ) -> None:
-    """What is larger than an object may be is refused for that, and beyond the limit of bodies for the body."""
+    """An object larger than allowed is refused for its size, and beyond the limit of bodies for the body."""
     answer = await api.post(f"{core}/configmaps", config_map("big", {"a": "x" * int(megabytes * 2**20)}))
     assert answer.json["kind"] == ("ConfigMap" if answer.status == 201 else "Status"), answer
     assert answer.status in (201, 413, 422), answer.message

@@ -133,8 +133,14 @@ async def test_a_scale_of_something_else_is_refused(api: Api, scaled: str) -> No
 async def test_a_scale_is_discovered(api: Api, scaled: str) -> None:
     group = scaled.split("/")[2]
     for path, plural in ((f"/apis/{group}/v1", "widgets"), ("/apis/apps/v1", "deployments")):
-        scale_entry = {entry["name"]: entry for entry in (await api.get(path)).json["resources"]}[f"{plural}/scale"]
-        assert (scale_entry["group"], scale_entry["version"], scale_entry["kind"]) == ("autoscaling", "v1", "Scale")
+        scale_entry = {entry["name"]: entry for entry in (await api.get(path)).json["resources"]}[
+            f"{plural}/scale"
+        ]
+        assert (scale_entry["group"], scale_entry["version"], scale_entry["kind"]) == (
+            "autoscaling",
+            "v1",
+            "Scale",
+        )
         assert sorted(scale_entry["verbs"]) == ["get", "patch", "update"]
 
 

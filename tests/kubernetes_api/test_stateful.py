@@ -132,7 +132,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def watches_and_lists_agree(self) -> None:
-        """At some steps, and at the end: every watch tells all from where it began."""
+        """Check at some steps, and at the end, that every watch tells all changes since it began."""
         for selector, start, items in self.starts:
             watched = {item["metadata"]["name"]: item for item in items}
             last = start
@@ -162,7 +162,7 @@ class Machine(RuleBasedStateMachine):
                 assert known.pop(name)["metadata"]["uid"] == event["object"]["metadata"]["uid"]
 
     async def events(self, selector: str, start: int) -> list[Json]:
-        """What a watch from there tells until now."""
+        """Return the events of a watch from `start` until now."""
         query = {"watch": "1", "resourceVersion": str(start), "labelSelector": selector}
         response = await self.parts.core.handle(Request("GET", CORE, query, {}, b"", "tester"))
         assert not isinstance(response.body, bytes)

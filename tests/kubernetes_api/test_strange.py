@@ -1,4 +1,5 @@
-"""Whatever object is accepted: afterwards server, controllers and scheduler live, and work a usual Job to its end.
+"""Tests of accepted objects of any shape: afterwards server, controllers and scheduler live, and work a usual
+Job to its end.
 
 A seeded few in `make test` (STEELYARD_FUZZ_SEED repeats the choice), many in `make soak`.
 """
@@ -150,7 +151,7 @@ class World:
 
 
 def as_sent(value: Any) -> bytes:
-    """Also what is no JSON: numbers of any size, NaN, halves of letters."""
+    """Encode also what is no JSON: numbers of any size, NaN, halves of letters."""
     return json.dumps(value).encode()
 
 

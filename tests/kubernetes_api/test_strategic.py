@@ -90,7 +90,7 @@ async def test_values_of_a_set_are_added_and_removed(api: Api, core: str) -> Non
 
 
 async def test_a_controller_adopts_and_releases_by_uid(api: Api, core: str) -> None:
-    """As the controllers written in Go do it."""
+    """Adopt and release as the controllers written in Go do."""
     owner = (await api.post(f"{core}/configmaps", config_map("owner"))).ok(201).json["metadata"]["uid"]
     made = (await api.post(f"{core}/pods", pod("p"))).ok(201).json["metadata"]
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner, "controller": True}

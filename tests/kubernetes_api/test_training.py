@@ -97,7 +97,7 @@ async def test_a_template_is_kept_as_it_is(api: Api, served: str) -> None:
 
 
 def _roles(kind: str, **roles: Any) -> Json:
-    """Of v1 kinds: types with what is different of their replicas."""
+    """Return the roles of v1 kinds: types with the differences of their replicas."""
     container = CONTAINERS[kind][0]
     return {
         TRAINING[kind].replicas: {

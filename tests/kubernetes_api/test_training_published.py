@@ -37,7 +37,7 @@ SPECS = {
     "PaddleJob": ("Paddle", "Master"),
     "MPIJob": ("MPI", "Launcher"),
 }
-"""How the client calls their specs, and the type that leads."""
+"""Names that the client has for the specs, and the type that leads."""
 CHOSEN: dict[str, Any] = {
     "cleanPodPolicy": "Running",
     "managedBy": "kubeflow.org/training-operator",
@@ -52,7 +52,7 @@ NOT_BOTH = {"nProcPerNode"}
 
 
 class Answer(NamedTuple):
-    """What the client's reader of answers wants."""
+    """Response with what the client's reader needs."""
 
     data: str
 
@@ -105,7 +105,7 @@ def metric() -> Json:
 
 
 def template(kind: str) -> Any:
-    """Of what training manifests use."""
+    """Return a template with the fields that training manifests use."""
     shm = kubernetes.V1EmptyDirVolumeSource(medium="Memory", size_limit="1Gi")
     field = kubernetes.V1EnvVarSource(field_ref=kubernetes.V1ObjectFieldSelector(field_path="status.podIP"))
     container = kubernetes.V1Container(

@@ -93,7 +93,7 @@ async def report(root: Path, questions: Sequence[dict[str, Any]], rubric: str, *
 
 
 async def audit(root: Path) -> Path:
-    """Of a system that got better, compared with an earlier audit."""
+    """Make the audit of a system that got better, compared with an earlier audit."""
     old, new = "b" * 31 + "1", "b" * 31 + "2"
     before = await make_stored_report(root, old, wrong=(1, 2, 3, 4, 5, 6), system="old", model="8")
     made = await audited(root / "before", FileStore(before.root), None, "e" * 32)
@@ -118,7 +118,7 @@ async def audited(scratch: Path, report: FileStore, baseline: FileStore | None, 
 
 
 async def comparison(root: Path) -> Path:
-    """Of three runs."""
+    """Make the comparison of three runs."""
     await FileStore(root).put("about", b"")
     rows = [{"prompt": f"say {number} <b>", "target": str(number)} for number in range(40)]
     folders = []

@@ -153,7 +153,7 @@ def by_us(task: str, scenario: Scenario, served: Served, folder: Path) -> tuple[
 
 
 def run_folder(scenario: str, task: str, folder: Path) -> Path:
-    """Beside the tasks' folder, which lm-eval searches for tasks."""
+    """Return a folder beside the tasks' folder, which lm-eval searches for tasks."""
     return folder.parent / f"runs-{folder.name}" / f"{scenario.replace(' ', '-').replace(',', '')}-{task}"
 
 

@@ -43,7 +43,7 @@ class Served:
 
     @property
     def asked(self) -> int:
-        """How many completions it was asked for."""
+        """Number of completions that were requested."""
         return len(self.server.bodies)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ LOCK = HERE / "lm_eval.txt"
 
 
 def write_entry_points(folder: Path) -> None:
-    """What an installed steelyard says of its rubrics: the environment has its source alone."""
+    """Write the entry points that an installed steelyard has: the environment has its source alone."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     info = folder / "steelyard-0.dist-info"
     info.mkdir()

@@ -282,7 +282,7 @@ def metric_target(metric: Json) -> str:
     target = source.get("target") or {}
     value = target.get("averageValue") or target.get("value")
     if (share := target.get("averageUtilization")) is not None:
-        return f"{target.get('name')}: {UNKNOWN}/{share}%"
+        return f"{source.get('name')}: {UNKNOWN}/{share}%"
     return f"{UNKNOWN}/{value or '<auto>'}"
 
 
