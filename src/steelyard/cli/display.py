@@ -1,4 +1,4 @@
-"""How `steelyard run` shows progress: a live table in a terminal, plain lines elsewhere.
+"""Displays of the progress of `steelyard run`: a live table in a terminal, plain lines elsewhere.
 
 A display is given the whole list of rows each time; what changed is for it to find out.
 """

@@ -72,7 +72,7 @@ def _files(paths: Sequence[Path]) -> Iterable[Path]:
 
 
 def _contents(path: Path) -> list[object]:
-    """What the file's documents hold. Raises UsageError for a file that is no YAML."""
+    """The contents of the file's documents. Raises UsageError for a file that is no YAML."""
     import sys
 
     import yaml
@@ -96,7 +96,7 @@ def _contents(path: Path) -> list[object]:
 
 
 def _fault(error: "MarkedYAMLError") -> str:
-    """What the parser met and where, in one line."""
+    """The parser's error and its position, in one line."""
     mark = error.problem_mark or error.context_mark
     said = " ".join(filter(None, [error.context, error.problem]))
     return f"line {mark.line + 1}, column {mark.column + 1}: {said}" if mark else said

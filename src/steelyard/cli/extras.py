@@ -72,7 +72,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _raised_by_us(traceback: TracebackType | None) -> bool:
-    """Whether the innermost frame is in a module of this package."""
+    """Return whether the innermost frame is in a module of this package."""
     file = None
     while traceback is not None:
         file, traceback = traceback.tb_frame.f_code.co_filename, traceback.tb_next

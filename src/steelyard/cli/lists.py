@@ -9,7 +9,7 @@ from typing import Any
 from steelyard.errors import UsageError
 
 DEEPEST = 10
-"""So many lists may lie in each other. Real files have one or two."""
+"""Maximum depth of lists within lists. Real files have one or two levels."""
 
 
 def items_of(document: object, where: str, depth: int = 0) -> Iterator[tuple[str, Any]]:

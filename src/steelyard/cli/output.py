@@ -1,4 +1,4 @@
-"""How entities are printed: a table for people, JSON and YAML for programs, names for shells."""
+"""Output of entities: a table for people, JSON and YAML for programs, names for shells."""
 
 import json
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ def age(entity: Json, now: datetime) -> str:
 
 
 def described(entity: Json, plural: str, now: datetime, progress: str | None = None) -> str:
-    """Everything about one entity: first what a person asks, then every field as YAML, long texts in part."""
+    """Return one entity: first what a person asks for, then every field as YAML, with long texts shortened."""
     import yaml
 
     shown = {

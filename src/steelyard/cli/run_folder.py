@@ -1,4 +1,4 @@
-"""What `steelyard run` does: starts what is missing, prepares, applies, waits, and says what to try next."""
+"""The work of `steelyard run`: it starts what is missing, prepares, applies, waits, and says what to try next."""
 
 import asyncio
 import json

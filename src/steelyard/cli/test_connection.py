@@ -1,4 +1,4 @@
-"""How kinds, state folders and the command itself are named."""
+"""Names of kinds, of state folders, and of the command itself."""
 
 import json
 import sys

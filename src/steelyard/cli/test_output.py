@@ -1,4 +1,4 @@
-"""How entities are printed."""
+"""Output of entities in every form."""
 
 import json
 from datetime import UTC, datetime

@@ -1,1 +1,1 @@
-"""What people and programs do on a cluster, over `kube.Cluster`: for the command line, and for Python."""
+"""Work of people and programs on a cluster, over `kube.Cluster`: for the command line, and for Python."""

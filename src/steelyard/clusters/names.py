@@ -18,6 +18,6 @@ PROGRAM = "steelyard/program"
 NAME_LIMIT = 63
 """Characters of a Pod's name, which is its host name: a DNS label."""
 MAX_REPLICAS = 10_000
-"""Of one type, as the definitions of the kinds have it."""
+"""Maximum replicas of one type, as the definitions of the kinds have it."""
 MAX_NUMBER = 2**31 - 1
-"""Of the other numbers of a job, as v1 has it; those of seconds may be larger."""
+"""Maximum of the other numbers of a job, as v1 has it; numbers of seconds may be larger."""

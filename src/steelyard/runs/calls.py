@@ -130,7 +130,7 @@ class _Calling:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _refused(self) -> bool:
-        """Whether the endpoint refuses every row alike."""
+        """Return whether the endpoint refuses every row alike."""
         refusals = self.refusals
         return (
             refusals is not None

@@ -82,7 +82,7 @@ def _check_paths(paths: Sequence[Path]) -> None:
 
 @dataclass(frozen=True)
 class _ScoredBy:
-    """What a run was scored by, where its scores lie, and the unit of the first metric."""
+    """The rubric that scored a run, the path of its scores, and the unit of the first metric."""
 
     rubric: str
     file: str
@@ -100,7 +100,7 @@ def _scored_by(run: Run) -> list[_ScoredBy]:
 
 
 def _scored(run: Run, reference: str, first: Run) -> _ScoredBy:
-    """By this rubric, written with the same arguments or others that come to the same."""
+    """The scores of this rubric, written with the same arguments or with others that mean the same."""
     there, wanted = _scored_by(run), find_rubric(reference)
     for each in there:
         if find_rubric(each.rubric) == wanted:

@@ -16,12 +16,12 @@ from steelyard.runs.request import Limits, RunRequest, SourceSpec
 from steelyard.types import JsonValue
 
 Answer = Callable[[str], JsonValue]
-"""From a prompt to the text of its answer or to a whole response; a coroutine function may take its time."""
+"""A function from a prompt to the text of its answer or to a whole response; it may be a coroutine function."""
 
 
 @dataclass
 class Endpoint:
-    """What was asked."""
+    """An endpoint on loopback with a record of its requests."""
 
     url: str
     bodies: list[dict[str, JsonValue]] = field(default_factory=list)

@@ -178,7 +178,7 @@ def _dumped(value: JsonValue) -> str:
 
 
 def _text(value: JsonValue) -> str:
-    """What JSON has no form for: bytes in hex, times as ISO 8601."""
+    """The text for what JSON has no form for: bytes in hex, times as ISO 8601."""
     return value.hex() if isinstance(value, bytes) else str(value)
 
 

@@ -54,7 +54,7 @@ class RunFolder:
 
     @property
     def root(self) -> FileStore:
-        """For what stands beside both: durable, whole or not at all."""
+        """The store of the files beside inputs and outputs; a file is durable, whole or missing."""
         return FileStore(self.path.absolute())
 
     @property
@@ -83,7 +83,7 @@ class RunFolder:
 
     @property
     def scores(self) -> Path:
-        """Of the first rubric."""
+        """The scores of the first rubric."""
         return self.path / "scores.parquet"
 
     @property
@@ -108,7 +108,7 @@ class RunFolder:
             await self.root.put(RUN_FILE, text.encode())
 
     def request(self) -> RunRequest:
-        """What `run.yaml` asks; UsageError when there is none, or it is none of ours."""
+        """Read the request of `run.yaml`; UsageError when there is none, or it is not a run's."""
         try:
             document = yaml.safe_load(self.file.read_text())
         except (FileNotFoundError, NotADirectoryError):
@@ -177,7 +177,7 @@ class Run:
 
     @cached_property
     def row_errors(self) -> dict[tuple[int, str], dict[str, JsonValue]]:
-        """What the errors' files say, by `_index_` and `_replication_`: of a row that stands twice, the last."""
+        """The recorded errors by `_index_` and `_replication_`; of several for one row, the last."""
         rows = [row for path in self.error_files for row in pq.read_table(path).to_pylist()]
         return {(row[INDEX], row[REPLICATION]): row for row in rows}
 

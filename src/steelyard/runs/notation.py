@@ -21,7 +21,7 @@ def positive(number: float) -> float:
 
 
 def base_url(text: str) -> str:
-    """Without the slash at its end."""
+    """Return the base URL without the slash at its end."""
     if not re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#]*)?", text):
         raise ValueError("should be a base URL such as http://host:8000/v1")
     if re.search(r"/(chat/)?completions/?$", text):

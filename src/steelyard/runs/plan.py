@@ -70,7 +70,7 @@ def usage(responses: Sequence[Mapping[str, JsonValue]]) -> Usage:
 
 
 def settings_of(request: RunRequest) -> dict[str, JsonValue]:
-    """What may change from one attempt to the next, for the record."""
+    """Return the settings that may change from one attempt to the next, for the record."""
     limits = request.limits
     return {
         "urls": list(request.called),

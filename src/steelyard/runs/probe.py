@@ -1,7 +1,7 @@
-"""What an endpoint can tell of its tokens, found out before the first row is paid for.
+"""A probe of what an endpoint can tell about tokens, before the first row is paid for.
 
 Rows that ask for likelihoods need an endpoint that lists the tokens of a prompt. One small request shows whether this
-one does; where it does not, the run is refused in one line. `runs.run` calls `prepared` before the calls begin.
+one does; where it does not, the run is refused in one line. `runs.collect` calls `prepare_plan` before the calls begin.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from steelyard.types import JsonValue
 
 CONTEXT_TEXT, REST_TEXT = "The answer to the first question is", " four"
 PATHS = ("../tokenize", "tokenize")
-"""Where servers tokenize, seen from a base URL that ends in /v1."""
+"""Paths at which servers tokenize, relative to a base URL that ends in /v1."""
 MAX_LENGTH = 2048
 """Tokens that a model is taken to read at once where neither it nor a setting tells; lm-eval's default."""
 BUSY = {429, 503}
@@ -67,7 +67,7 @@ async def prepare_plan(resolved: ResolvedRequest, plan: Plan, context: RunContex
 
 @dataclass(frozen=True)
 class _Kinds:
-    """Which kinds of requests there are among the rows."""
+    """The kinds of requests among the rows."""
 
     likelihood: bool
     whole: bool
@@ -150,7 +150,7 @@ class _Endpoint:
                 return response.status, None
 
     async def tokenizer(self, resolved: ResolvedRequest) -> Tokenizer | None:
-        """What it tells of its tokens; None where it has no `/tokenize`."""
+        """Return the endpoint's tokenizer; None where it has no `/tokenize`."""
         prompt = resolved.request.prompt
         for path in PATHS:
             if not await self.tokens(path, REST_TEXT, special=True):

@@ -23,7 +23,7 @@ class Asking:
     error: Mapping[str, JsonValue] | None = None
     """The last word of its history, where it has one."""
     scores: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict)
-    """By the name of the scores' file."""
+    """Scores by the name of their file."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def wrong_answers(run: Run, most: int) -> list[dict[str, JsonValue]]:
 
 
 def tokens(run: Run) -> tuple[int, int] | None:
-    """Of prompts and of answers, as the service counted them; None where it did not."""
+    """Return the tokens of prompts and of answers, as the service counted them; None where it did not."""
     prompt = completion = 0
     told = False
     for path in run.files:
@@ -95,7 +95,7 @@ def tokens(run: Run) -> tuple[int, int] | None:
 
 
 def score_files(run: Run) -> dict[str, Path]:
-    """Where scores lie, by the name of the file: `scores` are the first rubric's."""
+    """Return the files of scores by their names; `scores` is the first rubric's."""
     paths = sorted(run.folder.path.glob("scores*.parquet"), key=lambda path: (len(path.stem) > 6, path.stem))
     return {path.stem: path for path in paths}
 

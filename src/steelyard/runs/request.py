@@ -1,4 +1,4 @@
-"""What a run is asked to do, all resolved. The command line's flags and a task file both become a `RunRequest`.
+"""The request of a run, all resolved. The command line's options and a task file both become a `RunRequest`.
 
 `identity_of` is the part of it that answers depend on: a folder belongs to one identity, and `run.yaml` in it is the
 whole request, in the shape of `to_document`.
@@ -34,7 +34,7 @@ KIND = "Run"
 ENDPOINT = "endpoint"
 """The part of the identity that names the base URLs."""
 HUB = "hf:"
-"""What the location of a dataset of the hub begins with; its files are named with their commit."""
+"""Prefix of the location of a dataset of the hub; its files are named with their commit."""
 TARGETS = ("target", "answer", "label")
 """The columns that hold the right answer, unless another one is named."""
 
@@ -47,23 +47,23 @@ class _Strict:
 
 @dataclass(frozen=True)
 class SourceSpec(_Strict):
-    """Where the rows come from, and which of them."""
+    """The source of the rows, and the choice of those that are asked."""
 
     location: str
     """A path, or `hf:NAME[/CONFIG][@SPLIT]`."""
     format: Format | None = None
-    """By default what the name ends in."""
+    """Format of the file; by default the ending of its name."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Names that columns get: from the new name to the file's."""
     limit: int | None = None
     """The first rows only."""
     sample: int | None = None
-    """So many rows, drawn with `seed` from what `limit` leaves."""
+    """Number of rows drawn with `seed` from what `limit` leaves."""
     seed: int = 0
 
     @property
     def stem(self) -> str:
-        """What a folder is named after."""
+        """The name that a folder of this source gets."""
         name = (
             self.location.removeprefix(HUB).partition("@")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
         )
@@ -72,7 +72,7 @@ class SourceSpec(_Strict):
 
 @dataclass(frozen=True)
 class PromptSpec(_Strict):
-    """How a row becomes a prompt, and a prompt a request."""
+    """The way from a row to its prompt, and from a prompt to its request."""
 
     api: Api = "chat"
     template: str | None = None
@@ -106,7 +106,7 @@ class RubricSpec(_Strict):
 
 @dataclass(frozen=True)
 class Limits(_Strict):
-    """How hard, how long and for how much it is tried. None of it changes an answer."""
+    """Concurrency, time limits, retries and caps. None of them changes an answer."""
 
     concurrency: int | None = None
     """Calls in flight per URL; None finds it out."""
@@ -122,7 +122,7 @@ class Limits(_Strict):
     max_time: float | None = None
     """Seconds."""
     max_stops: int = MOST_STOPS
-    """How many stop strings the endpoint takes; answers are cut at further ones here."""
+    """Number of stop strings that the endpoint accepts; answers are cut at further ones here."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class RunRequest(_Strict):
 
 
 def identity_of(request: RunRequest, files: Sequence[FileEntry]) -> dict[str, JsonValue]:
-    """What the answers depend on, part by part: `files` are what the source was read from, by content."""
+    """Return what the answers depend on, part by part; `files` are what the source was read from, by content."""
     source, prompt = request.source, request.prompt
     return {
         "source": [{"sha256": entry.sha256, "size": entry.size} for entry in files],

@@ -1,4 +1,4 @@
-"""From a request to its rows and its folder, and the check that a folder holds answers to just that request."""
+"""Resolution of a request to its rows and its folder, and the check that a folder holds answers to that request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What is known of rubrics by their names. It is asked before the first call, and imports none: that takes its time."""
+"""Checks of rubrics by their names, before the first call and without importing them, which is slow."""
 
 import re
 from collections.abc import Sequence
@@ -36,5 +36,5 @@ def check_verdicts(request: RunRequest) -> None:
 
 
 def _alias(name: str) -> str:
-    """As `steelyard.report.rubrics.alias`."""
+    """The same as `steelyard.report.rubrics.alias`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name.rpartition(".")[2]).lower()

@@ -86,7 +86,7 @@ async def test_a_judge_beside_the_model_moves_with_it(tmp_path: Path) -> None:
 
 
 async def test_a_folder_of_a_version_that_did_not_count_the_endpoint_goes_on(tmp_path: Path) -> None:
-    """Its answers' names are made of an identity without it; who was asked stands beside it."""
+    """Names of such answers are made of an identity without the endpoint, which stands beside it."""
     prompts = write_prompts(tmp_path / "p.parquet", 4)
     folder = RunFolder(tmp_path / "run")
     async with endpoint() as server:

@@ -1,4 +1,4 @@
-"""What an endpoint cannot be asked is said before a row is paid for; rows bring their own kinds and parameters."""
+"""Endpoints that cannot be asked are reported before a row is paid for; rows bring their own kinds and parameters."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -33,7 +33,7 @@ def generation(**settings: JsonValue) -> dict[str, JsonValue]:
 
 @asynccontextmanager
 async def serving(server: ModelServer) -> AsyncIterator[str]:
-    """Its base URL."""
+    """Yield the base URL."""
 
     async def handle(request: web.Request) -> web.Response:
         status, answer = server.reply(request.path, await request.json() if request.can_read_body else None)

@@ -1,4 +1,4 @@
-"""What answers depend on is in the identity, what they do not depend on is not; a request survives its document."""
+"""The identity holds what answers depend on, and nothing else; a request survives its document."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the demo works on: scikit-learn's handwritten digits, and two classifiers of different quality.
+"""The data and models of the demo: scikit-learn's handwritten digits, and two classifiers of different quality.
 
 One half of the 1,797 images trains, the other is the dataset. Both models are logistic regressions; one has seen the
 whole half, the other 60 images of it.

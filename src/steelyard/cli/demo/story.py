@@ -30,7 +30,7 @@ class DemoFailed(SteelyardError):
 
 @dataclass(frozen=True)
 class Audited:
-    """What the demo made of one model."""
+    """The results of the demo for one model."""
 
     model: Model
     service: str
@@ -79,7 +79,7 @@ class Story:
         return dataset.id
 
     def _evaluated(self, model: Model, dataset: str) -> tuple[str, str, str]:
-        """Everything up to the report, asked for at once: the platform knows what waits for what."""
+        """Create everything up to the report at once: the platform orders what depends on what."""
         uploaded = self.client.models.create_from_folder(
             model.folder, account=ACCOUNT, name=model.name, resources={"storage": "1Mi"}
         )
@@ -105,7 +105,7 @@ class Story:
         return service.id, evaluation.id, report.id
 
     def _wait(self, asked: Sequence[tuple[Callable[[str], DyffEntity], str]]) -> None:
-        """Until all of them have ended well, showing everything that is not at its end yet."""
+        """Wait until all entities have succeeded, and show those that have not ended yet."""
         until = time.monotonic() + self.timeout
         waiting = {id for _, id in asked}
         while waiting:
@@ -139,6 +139,6 @@ class Story:
 
 
 def entity_words(entity: DyffEntity) -> str:
-    """How an entity ended, in one line."""
+    """Return the end of an entity in one line."""
     kind = getattr(entity, "kind", "")
     return f"{kind} {entity.id} is {entity.status}: {entity.reason or ''} {entity.message or ''}".rstrip()

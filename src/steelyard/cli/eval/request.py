@@ -1,4 +1,4 @@
-"""From the flags of `steelyard eval run` to a request: what a task file or a begun run says, with the flags on top."""
+"""The request of `steelyard eval run`: what a task file or a begun run says, overridden by the options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ class Flags:
 
 
 def request_of(flags: Flags) -> tuple[RunRequest, Path | None]:
-    """What is asked, and the folder where one is known. UsageError says what is missing or wrong."""
+    """Return the request, and its folder where one is known. UsageError says what is missing or wrong."""
     flags.one_of("api", ("chat", "completions"))
     flags.one_of("format", get_args(Format))
     flags.one_of("bad_rows", ("skip", "abort"))
@@ -125,7 +125,7 @@ def judges_of(flags: Flags, request: RunRequest) -> dict[str, JsonValue]:
 
 
 def _base(flags: Flags) -> tuple[RunRequest, Path | None]:
-    """What the flags are put on: a task, a begun run, or nothing but the prompts' name."""
+    """The request that the options override: a task's, a begun run's, or an empty one over the prompt file."""
     prompts = flags.given.get("prompts")
     if "task" in flags.given:
         from steelyard.runs.lm_eval.tasks import task_request

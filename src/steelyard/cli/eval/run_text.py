@@ -18,7 +18,7 @@ SHORT = 100
 
 
 def summary(run: Run) -> str:
-    """What was asked, what came of it, and the first things that went wrong."""
+    """Return the request of a run, its result, and the first things that went wrong."""
     return "\n".join(_summary(run))
 
 
@@ -55,7 +55,7 @@ def _summary(run: Run) -> Iterator[str]:
 
 
 def _scored(numbers: Mapping[str, JsonValue]) -> Iterator[str]:
-    """What one rubric found, over all rows and by group."""
+    """The result of one rubric, over all rows and by group."""
     if counts := numbers.get("counts"):
         yield f"         {counts['scored']:,} scored, {counts['failed']:,} failed, {counts['leftOut']:,} left out"
     metrics = numbers.get("metrics", [])

@@ -1,4 +1,4 @@
-"""What `steelyard train run` does: find or start a platform, make the job, follow it, say what came of it."""
+"""The work of `steelyard train run`: it finds or starts a platform, makes the job, follows it, and says how it ends."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -82,7 +82,7 @@ def go(asked: Asked, cluster: ClusterOptions, *, dry_run: bool, display: str | N
 
 
 def _checked(asked: Asked, *, here: bool) -> Asked:
-    """What may be said before anything is started: the framework, the Python, the name. Raises UsageError."""
+    """Complete and check what can be checked before anything is started. Raises UsageError."""
     if asked.output_claim and not asked.output_model:
         raise UsageError("--output-claim: is for an output; name its Model with --output-model")
     if asked.output_claim and here:

@@ -17,11 +17,11 @@ from steelyard.types import Json
 
 TICK_SECONDS = 0.2
 UNSEEN_SECONDS = 15.0
-"""After which a job that nobody has taken up is told."""
+"""Seconds after which a notice says that no operator has taken up the job."""
 
 
 class Follower:
-    """What is known of a job while it is followed. `raw`: reports are shown as the lines that they are, and only so."""
+    """A followed job and its display. `raw`: progress reports are shown only as the lines that they are."""
 
     def __init__(self, screen: Screen, job: JobView, *, raw: bool = False) -> None:
         self.job = job
@@ -37,7 +37,7 @@ class Follower:
             screen.prefixes.expect([each.name for each in job.replicas])
 
     async def run(self, events: AsyncGenerator[Event, None]) -> JobView:
-        """Until there are no more; the job as it was at the end."""
+        """Show all events; return the job as it was at the end."""
         ticks = asyncio.create_task(self._tick())
         try:
             async with aclosing(events):

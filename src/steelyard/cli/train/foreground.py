@@ -22,9 +22,9 @@ from steelyard.clusters.training.watching import wait
 
 EXIT_INTERRUPTED = 130
 DECIDE_SECONDS = 10.0
-"""Without a terminal: for so long a second signal stops the job; after that it is left running."""
+"""Seconds within which a second signal stops the job, without a terminal; after them it is left running."""
 TOGETHER_SECONDS = 0.2
-"""Without a terminal, signals so close are one: timeout(1) sends its signal to the command and to its process group."""
+"""Seconds within which signals count as one: timeout(1) sends its signal to the command and to its process group."""
 QUESTION = "Leave the job running (d), stop it (s, or Ctrl-C again), or go on watching (c)?"
 
 Choice = Literal["detach", "stop", "continue"]
@@ -32,7 +32,7 @@ Choice = Literal["detach", "stop", "continue"]
 
 @dataclass(frozen=True)
 class Ended:
-    """How the foreground ended. `detached`: the job goes on without it."""
+    """The end of the foreground. `detached`: the job goes on without it."""
 
     job: JobView
     exit_code: int
@@ -53,7 +53,7 @@ class Session:
         return self._follower.job
 
     async def run(self) -> Ended:
-        """Until the job has ended, or the user has left it. Raises JobDeleted."""
+        """Follow the job until it has ended, or the user has left it. Raises JobDeleted."""
         with self._listening():
             async with self._shown() as shown:
                 while True:
@@ -77,7 +77,7 @@ class Session:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _signalled(self, shown: "asyncio.Task[JobView]", seconds: float | None = None) -> bool:
-        """Whether a signal came before the job's end, or before time was up."""
+        """Return whether a signal came before the job's end and before time was up."""
         signalled = asyncio.ensure_future(self._signals.get())
         await asyncio.wait({shown, signalled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         signalled.cancel()
@@ -175,7 +175,7 @@ class Session:
 
 
 def _at_terminal() -> bool:
-    """Whether there is somebody to ask."""
+    """Return whether a person can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

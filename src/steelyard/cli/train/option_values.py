@@ -1,4 +1,4 @@
-"""What flags of `steelyard train run` say, as values."""
+"""Values of the options of `steelyard train run`."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from steelyard.errors import UsageError
 
 DIGITS = 18
-"""Of a number that a job could hold; Python reads no more than some thousands."""
+"""Maximum digits of a number in a job; Python itself reads no more than some thousands."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 

@@ -29,7 +29,7 @@ class _Once(logging.Handler):
 
 @contextmanager
 def outages_told() -> Iterator[None]:
-    """Of the watches of this process."""
+    """Report outages of this process's watches once, while the context lasts."""
     logger, handler = logging.getLogger(WATCHES), _Once()
     before, logger.propagate = logger.propagate, False
     logger.addHandler(handler)

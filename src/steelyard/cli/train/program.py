@@ -1,4 +1,4 @@
-"""What the replicas of a job run: a script where it lies, or carried to a cluster in a ConfigMap."""
+"""The program of a job's replicas: a script in its own folder, or carried to a cluster in a ConfigMap."""
 
 import base64
 import hashlib
@@ -18,7 +18,7 @@ from steelyard.types import Json
 CODE_BYTES = 900_000
 """A ConfigMap holds a mebibyte."""
 MODE = 0o755
-"""Of the files there: a program that is not Python has to be executable, as it is here."""
+"""Mode of the carried files: a program that is not Python has to be executable."""
 PROGRESS_KEY, PROGRESS_PATH = "steelyard.progress", "steelyard/progress.py"
 
 
@@ -39,7 +39,7 @@ class Script:
 
     @property
     def annotations(self) -> dict[str, str]:
-        """What was run, for people and for the lineage of what comes out."""
+        """Annotations that say what was run, for people and for the lineage of the output."""
         digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
         return {PROGRAM: shlex.join([str(self.path), *self.arguments]), CODE_DIGEST: f"sha256:{digest}"}
 
@@ -80,7 +80,7 @@ def check_python(program: Script, framework: str, python: Path | None) -> Path:
 
 
 def on_this_machine(program: Script, place: Place, python: Path, image: str | None) -> Program:
-    """It runs where it lies, in the folder where the command was given, by the user's own Python."""
+    """Return the program as it runs here: in the current folder, by the user's own Python."""
     from steelyard.cli.train import python_image
     from steelyard.local.kubelet.images import ImageMissing, find
 
@@ -134,7 +134,7 @@ def files(program: Script, name: str, namespace: str, beside: Sequence[Path]) ->
 
 
 def volume(files: Json) -> Json:
-    """Where its files are to lie: `steelyard/progress.py` as a module beside the script."""
+    """Return the volume of the files: `steelyard/progress.py` is a module beside the script."""
     keys = (*files["data"], *files["binaryData"])
     paths = {key: PROGRESS_PATH if key == PROGRESS_KEY else key for key in keys}
     items = [{"key": key, "path": path} for key, path in paths.items()]
@@ -161,7 +161,7 @@ def _command(program: Script, where: str) -> tuple[str, ...]:
 
 
 def threads(replicas: int, given: Mapping[str, str]) -> dict[str, str]:
-    """On one machine the replicas share its cores: left alone, each would take them all."""
+    """Return the threads of one replica: on one machine they share its cores, and each would use them all."""
     if "OMP_NUM_THREADS" in given:
         return {}
     return {"OMP_NUM_THREADS": str(max(len(os.sched_getaffinity(0)) // replicas, 1))}

@@ -133,7 +133,7 @@ def _upload(
 
 
 def _lineage(job: "JobView") -> str:
-    """How it came about, for a reader."""
+    """The origin of the Model, for a reader."""
     digests = [f"* {what}: `{digest}`" for what, digest in sorted((job.outputs.get("digests") or {}).items())]
     results = [f"* {what}: {value}" for what, value in sorted(job.results.items())]
     said = ["", "It said:", "", *results] if results else []

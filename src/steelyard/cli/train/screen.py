@@ -1,4 +1,4 @@
-"""How a followed job is shown: log lines with the name of their replica, notices, and in a terminal a line of status.
+"""Displays of a followed job: log lines with the names of replicas, notices, and in a terminal a status line.
 
 Plain ANSI, since log lines may come by the ten thousand.
 """
@@ -19,15 +19,15 @@ COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
 CLEAR = "\r\x1b[2K"
 DRAW_SECONDS = 0.1
 PLAIN_SECONDS = 5.0
-"""Between two lines of progress where no line can be drawn anew."""
+"""Seconds between two lines of progress where no line can be redrawn."""
 
 
 class Screen(Protocol):
-    """Where a followed job is shown."""
+    """A display of a followed job."""
 
     def line(self, replica: str, text: str, time: str) -> None: ...
     def status(self, text: str, values: Json) -> None:
-        """How far it is; the newest counts."""
+        """Show the progress; the newest text counts."""
         ...
 
     def say(self, text: str, *, bad: bool = False) -> None: ...
@@ -198,7 +198,7 @@ def bar(share: float) -> str:
 
 
 def coloured() -> bool:
-    """Whether this terminal shows colours, and nobody asked for none."""
+    """Return whether this terminal shows colours, unless the user wants none."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

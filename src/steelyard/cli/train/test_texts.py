@@ -1,4 +1,4 @@
-"""What is shown of a job: line by line, in a list, in detail; and that our words are the operator's."""
+"""Texts about a job: its lines, the list, the description; and that our words are the operator's."""
 
 import io
 import json

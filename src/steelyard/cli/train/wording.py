@@ -1,4 +1,4 @@
-"""What is said of a job, in sentences."""
+"""Sentences about a job."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,7 +12,7 @@ from steelyard.clusters.training.view import JobView
 from steelyard.types import Json
 
 LAST_LINES = 12
-"""Of a failed program's last words, how many are shown where a job ends."""
+"""Maximum number of a failed program's last lines that are shown at the end of a job."""
 BENIGN = frozenset({"", "ContainerCreating", "PodInitializing", "CrashLoopBackOff"})
 
 
@@ -32,7 +32,7 @@ def full_name(job: JobView) -> str:
 
 
 def status_line(job: JobView, progress: Progress | None, pace: Pace, now: datetime) -> str:
-    """Where it stands, in a line: what a person looks for comes first."""
+    """Return the state of a job in one line, the most interesting part first."""
     total = sum(job.counts.values())
     parts = [progress.told] if progress else []
     left = pace.seconds_left
@@ -112,7 +112,7 @@ def results(values: dict[str, Any]) -> str:
 
 
 def output(job: JobView) -> str:
-    """What has become of the output of a job that promised a Model; empty where it promised none."""
+    """Return what became of the output of a job that promised a Model; empty where it promised none."""
     said = job.outputs
     if not said:
         return job.output_model

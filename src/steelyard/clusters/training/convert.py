@@ -1,4 +1,4 @@
-"""From the list form of early operators to a kind of `kubeflow.org/v1`: what `steelyard train convert` does.
+"""Conversion of jobs in the list form of early operators to kinds of `kubeflow.org/v1` (`steelyard train convert`).
 
 In that form `spec` is a list of replicas, each with its type and one container, or a map with such a list below
 `replicaSpecs`. Names of fields were never settled, so several are read; what is left out or changed is told in notes.
@@ -28,7 +28,7 @@ _UNDERSTOOD = frozenset(
 )
 _POLICIES = ("Always", "OnFailure", "Never", "ExitCode")
 _RUN_POLICY = ("cleanPodPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")
-"""What stood beside the replicas before there was a runPolicy."""
+"""Fields that stood beside the replicas before there was a runPolicy."""
 _OURS = ("DMLC_", "MX_CONFIG", "TF_CONFIG")
 """Variables that the operator sets. Set by hand they would win, with the old addresses."""
 
@@ -167,7 +167,7 @@ def _template(entry: Json, where: str) -> Json:
 
 
 def _container(given: Json) -> Json:
-    """With its variables as a list and its command as one."""
+    """The container, with its variables as a list and its command as one."""
     made = {**given}
     if isinstance(made.get("env"), Mapping):
         made["env"] = [{"name": name, "value": str(value)} for name, value in made["env"].items()]

@@ -1,4 +1,4 @@
-"""What can go wrong with a training job that a person asked for, in one line that says what would be right."""
+"""Errors in what a person asks of a training job, each in one line that says what would be right."""
 
 from steelyard.errors import SteelyardError, UsageError
 
@@ -8,7 +8,7 @@ class BadJob(UsageError):
 
 
 class NoSuchJob(UsageError):
-    """There is no job of that name, or more than one."""
+    """No job has this name, or more than one has it."""
 
 
 class JobDeleted(SteelyardError):

@@ -28,12 +28,12 @@ from steelyard.types import Json
 WAITING = 2000
 """Lines read and not yet taken; beyond them reading waits."""
 QUIET_SECONDS = 1.0
-"""After the end of a job: without a line for so long, those that go on writing are left."""
+"""Seconds without a line after the end of a job, after which logs that are still open are left."""
 RETRY_SECONDS = 0.2
 WARNING_SECONDS = 2.0
-"""Between two looks at the events of a job that does not run."""
+"""Seconds between two requests for the events of a job that does not run."""
 HELD = ("FailedCreate", "FrameworkMissing")
-"""How the reasons of events begin that say why it does not."""
+"""Prefixes of the reasons of events that say why a job does not run."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class PodsChanged:
 
 @dataclass(frozen=True)
 class Warned:
-    """What the operator could not do, such as making a Pod; it tries again."""
+    """A warning of the operator, such as that it could not make a Pod; it tries again."""
 
     message: str
 
@@ -68,7 +68,7 @@ async def follow(
     tail: int | None = None,
     logs: bool = True,
 ) -> AsyncGenerator[Event, None]:
-    """Until the job has ended and all is read. What was written before comes first, in the order of time.
+    """Yield events and lines until the job has ended and all is read; earlier lines come first, in the order of time.
 
     Without `logs`, only what becomes of the job and its Pods. Raises JobDeleted where the job is deleted meanwhile.
     """
@@ -99,7 +99,7 @@ class _Following:
         self._deleted = False
 
     async def history(self, tail: int | None) -> list[Line]:
-        """What there is before anything is followed."""
+        """Read the logs that exist before anything is followed."""
         if not self._logs:
             return []
         pods = chosen(await jobs.pods(self._cluster, self._job), self._replicas, self._job)
@@ -113,7 +113,7 @@ class _Following:
             raise JobDeleted(f"{self._job.name}: was deleted")
 
     async def run(self) -> None:
-        """Until the job has ended and its Pods' logs are read."""
+        """Run until the job has ended and its Pods' logs are read."""
         pods = Informer(
             self._cluster,
             PODS,
@@ -155,7 +155,7 @@ class _Following:
                     self._queue.put_nowait(Warned(message))
 
     async def _warnings(self) -> list[str]:
-        """Since the job is what it is."""
+        """The operator's warnings since the job was created."""
         selector = f"involvedObject.uid={self._job.uid}"
         try:
             found = await self._cluster.list(EVENTS, self._job.namespace, field_selector=selector)
@@ -234,7 +234,7 @@ class _Following:
         self._queue.put_nowait(line)
 
     async def _next_change(self) -> None:
-        """Of any Pod; or a moment, for what no watch tells."""
+        """Wait for a change of any Pod, or for a moment, since some changes have no watch event."""
         try:
             async with asyncio.timeout(RETRY_SECONDS):
                 await self._changed.wait()

@@ -1,4 +1,4 @@
-"""How a number of workers becomes the replica types of a framework's own kind of job.
+"""The number of workers as replica types of a framework's own kind of job.
 
 Kinds, fields and container names are v1's; the operator has them, too, and a test holds the two together. A framework
 that is none of these is a resource of kind Framework, whose jobs are DLJobs.
@@ -27,7 +27,7 @@ WORKER = "Worker"
 
 @dataclass(frozen=True)
 class TrainingFramework:
-    """What a job of a framework looks like."""
+    """The form of a framework's jobs."""
 
     name: str
     resource: Resource
@@ -36,19 +36,19 @@ class TrainingFramework:
     container: str
     """The name that the container has to have."""
     module: str = ""
-    """What programs import, and what the Python that runs them has to have."""
+    """The module that programs import, and that the Python that runs them needs."""
     leader: str = ""
     """The replica type of one of the workers, where it has one of its own."""
     beside: Mapping[str, int] = field(default_factory=dict)
     """Replica types that a job needs beside its workers, with their usual numbers."""
     spec: Json = field(default_factory=dict)
-    """What else its `spec` needs."""
+    """Further fields that its `spec` needs."""
     worker: str = WORKER
     known: tuple[str, ...] = ()
     """All its replica types."""
 
     def replicas(self, workers: int, given: Mapping[str, int]) -> dict[str, int]:
-        """How many of each type. `given` names types and overrides. Raises BadJob."""
+        """Return the number of replicas by type; `given` adds types and overrides. Raises BadJob."""
         _require_count(f"--workers {workers}", workers)
         counts = dict(self.beside)
         if self.leader and workers:

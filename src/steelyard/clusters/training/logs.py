@@ -1,4 +1,4 @@
-"""What the replicas of a job have written: lines of many Pods in the order of their times."""
+"""Logs of a job's replicas: lines of many Pods in the order of their times."""
 
 import heapq
 from collections.abc import AsyncIterator, Sequence
@@ -46,21 +46,21 @@ def main_container(pod: Json) -> str:
 
 
 def container_status(pod: Json) -> Json:
-    """Of the main container; empty before there is one."""
+    """Return the status of the main container; empty before there is one."""
     name = main_container(pod)
     found = (pod.get("status") or {}).get("containerStatuses") or ()
     return next((each for each in found if each["name"] == name), {})
 
 
 def has_started(pod: Json) -> bool:
-    """Whether there is a log to read."""
+    """Return whether there is a log to read."""
     status = container_status(pod)
     state = status.get("state") or {}
     return "running" in state or "terminated" in state or bool(status.get("restartCount"))
 
 
 def has_ended(pod: Json) -> bool:
-    """Whether nothing more will be written."""
+    """Return whether nothing more will be written."""
     return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
 
 
@@ -101,7 +101,7 @@ class Tail:
 
 
 async def previous(logs: PodLogs, pod: Json) -> list[Line]:
-    """What the container wrote before its last restart in place."""
+    """Return the lines that the container wrote before its last restart in place."""
     if not container_status(pod).get("restartCount"):
         return []
     replica, attempt = replica_of(pod)
@@ -116,7 +116,7 @@ async def previous(logs: PodLogs, pod: Json) -> list[Line]:
 
 
 async def written(tails: Sequence[Tail], tail: int | None = None) -> list[Line]:
-    """What is written by now, in the order of time; Pods that have not started or are gone have nothing."""
+    """Return the lines so far, in the order of time; Pods that have not started or are gone have none."""
     return list(heapq.merge(*[await _whole(each, tail) for each in tails], key=lambda line: line.time))
 
 

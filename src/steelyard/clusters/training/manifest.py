@@ -14,13 +14,13 @@ from steelyard.types import Json
 RestartPolicy = Literal["ExitCode", "OnFailure", "Never", "Always"]
 RestartScope = Literal["Pod", "ReplicaType", "Job"]
 CODE = "/steelyard/code"
-"""Where the files of a job are in its containers, when they travel with it."""
+"""Folder of a job's files in its containers, when they are carried to the cluster."""
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 @dataclass(frozen=True)
 class Program:
-    """What every replica runs."""
+    """The program of every replica."""
 
     image: str
     command: tuple[str, ...]
@@ -96,7 +96,7 @@ def manifest(request: JobRequest) -> Json:
 
 
 def _own(request: JobRequest) -> Json:
-    """What the kind's spec has beside its replicas. A Chief or parameter servers end a TFJob by rules of their own."""
+    """The kind's fields beside its replicas. A Chief or parameter servers end a TFJob by rules of their own."""
     if "PS" in request.counts or "Chief" in request.counts:
         return {name: each for name, each in request.framework.spec.items() if name != "successPolicy"}
     return request.framework.spec

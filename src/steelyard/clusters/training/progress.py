@@ -1,4 +1,4 @@
-"""What programs report of themselves (`steelyard.progress`), read from their log lines."""
+"""Progress reports of programs (`steelyard.progress`), read from their log lines."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,7 @@ def newest(lines: Iterable[str]) -> Progress | None:
 
 
 class Pace:
-    """How long the rest takes, at the pace so far; a restart from a checkpoint begins the reckoning anew."""
+    """An estimate of the time left, at the pace so far; a restart from a checkpoint begins the estimate again."""
 
     def __init__(self) -> None:
         self._first: tuple[datetime, float] | None = None
@@ -83,7 +83,7 @@ class Pace:
 
 
 def number(value: Any) -> str:
-    """As people write it: four digits that count."""
+    """Return a number as people write it, with four significant digits."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, dict | list):

@@ -1,4 +1,4 @@
-"""What a job's status keeps of its replicas and of their failures, and how an end is told in words."""
+"""Records of replicas and failures in a job's status, and the words for how a container ended."""
 
 import signal
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from steelyard.types import Json
 SHELL_SIGNAL = 128
 """A program that signal N ended has the exit code 128 + N."""
 UNKNOWN_EXIT = 0xBEEF
-"""What stands in a status where no exit code is known, as in v1."""
+"""The value of an exit code that is not known, as in v1."""
 SIGNALS = range(SHELL_SIGNAL + 1, SHELL_SIGNAL + signal.NSIG)
 
 
@@ -48,11 +48,11 @@ class FailureView:
     time: datetime | None
     pod: str = ""
     counted: bool = True
-    """Whether it used up a restart, or the last of them."""
+    """True where the failure used up a restart, or the last of them."""
     disruption: bool = False
-    """Whether something from outside ended it."""
+    """True where something from outside ended the replica."""
     consequence: bool = False
-    """Whether it failed only because another had: what that one started anew included it."""
+    """True where it failed only because another had; the restart for that one included it."""
 
     @property
     def name(self) -> str:
@@ -65,7 +65,7 @@ class FailureView:
 
 
 def ending(exit_code: int | None, reason: str = "") -> str:
-    """How a container ended, in words."""
+    """Return how a container ended, in words."""
     code = f"exit code {exit_code}" if exit_code is not None else ""
     if reason == "OOMKilled":
         return f"ran out of memory ({code or reason})"

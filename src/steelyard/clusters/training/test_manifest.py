@@ -1,4 +1,4 @@
-"""From what a person asks for to a manifest, and what is refused with a word that helps."""
+"""Manifests from what a person asks for, and refusals with a helpful message."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a person is told of a job: its state, its end and the cause of it."""
+"""The view of a job: its state, its end and the cause of it."""
 
 from typing import Any
 

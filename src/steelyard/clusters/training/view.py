@@ -17,7 +17,7 @@ from steelyard.kube.resource import Resource, resource_of
 from steelyard.types import Json
 
 SPECS = re.compile("ReplicaSpecs$|^roles$")
-"""What the fields with the replica types are called, of all kinds."""
+"""Names of the fields that hold the replica types, of all kinds."""
 
 
 def _object(value: object) -> Json:
@@ -88,14 +88,14 @@ class JobView:
 
     @property
     def message(self) -> str:
-        """What the operator says of the state."""
+        """The operator's message about the state."""
         return next(
             (str(each.get("message") or "") for each in self.conditions if each["type"] == self.state), ""
         )
 
     @property
     def suspended(self) -> bool:
-        """Whether it is meant to be stopped."""
+        """True where the job is meant to be stopped."""
         return bool(_object(self._spec.get("runPolicy")).get("suspend"))
 
     @property
@@ -133,7 +133,7 @@ class JobView:
 
     @property
     def restarts(self) -> int:
-        """That count against the limit."""
+        """Number of restarts that count against the limit."""
         return int(self._status.get("restarts") or 0)
 
     @property
@@ -154,7 +154,7 @@ class JobView:
 
     @property
     def exit_code(self) -> int:
-        """As a program would have ended: 0, the exit code of the replica that failed, or 1."""
+        """The exit status for a program: 0, the exit code of the replica that failed, or 1."""
         if self.state == "Succeeded":
             return 0
         code = self.cause.exit_code if self.cause else None
@@ -162,7 +162,7 @@ class JobView:
 
     @property
     def results(self) -> Json:
-        """What the program said came of it."""
+        """The results that the program reported."""
         return dict(self._status.get("results") or {})
 
     @property
@@ -178,7 +178,7 @@ class JobView:
 
     @property
     def output_settled(self) -> bool:
-        """Whether the operator has done with the output what it does: it is kept, or that has failed."""
+        """True once the operator has kept the output, or has failed to."""
         return self.outputs.get("state") in {"Registered", "Carried", "Failed"}
 
     @property
@@ -195,5 +195,5 @@ class JobView:
 
     @property
     def restart_at(self) -> datetime | None:
-        """When the replicas are made again: the operator waits longer after each failure."""
+        """The time at which replicas are made again; the operator waits longer after each failure."""
         return time_of(self._status.get("restartAt"))

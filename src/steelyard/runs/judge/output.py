@@ -32,7 +32,7 @@ BATCH = 4096
 
 
 def judged_output(folder: RunFolder, request: RunRequest) -> FileStore:
-    """What the rubrics of `request` score: the output with verdicts where one of them reads them."""
+    """Return the output that the rubrics of `request` score: the one with verdicts where one of them reads verdicts."""
     store = FileStore(folder.path.absolute() / JUDGED)
     return (
         store
@@ -66,7 +66,7 @@ async def write_judged(
 
 
 def _record(run: Run, spec: JudgeSpec) -> dict[str, JsonValue]:
-    """How the judge was asked, and the manifest of its own run by its digest."""
+    """The judge's settings, and the digest of the manifest of its own run."""
     manifest = run.folder.judge(spec.name).manifest.read_bytes()
     settings: dict[str, JsonValue] = orjson.loads(canonical(spec.__dict__))
     del settings["prices"]  # no verdict depends on them
@@ -115,7 +115,7 @@ def _joined(batch: pa.RecordBatch, numbers: dict[str, int], found: Sequence[Verd
 
 
 def _offsets(lengths: Any) -> Any:
-    """Where each list begins, and the last one ends."""
+    """The offsets at which lists begin, and the end of the last one."""
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
 
 

@@ -1,4 +1,4 @@
-"""What several verdicts of one judge on one answer come to: asked more than once, or in both orders of a pair.
+"""One verdict from several of one judge on one answer: asked more than once, or in both orders of a pair.
 
 `judge.verdicts` calls `merged` for each answer. Models prefer an answer for its place (Zheng et al. 2023, "Judging
 LLM-as-a-Judge"): each pair is asked in both orders, and an answer wins only where it is preferred in both; a verdict
@@ -75,12 +75,14 @@ def _read(both: Mapping[int, Mapping[str, JsonValue]]) -> bool:
 
 
 def worth_of(first: float, second: float) -> float:
-    """What a pair is worth to the answer: `first` and `second` are worths of whatever was shown first, in the order in
-    which the answer was first and in that in which it was second.
+    """Return the score of the answer in a pair: the mean of both orders where they agree, else one half.
+
+    `first` and `second` are the scores of whatever was shown first, in the order in which the answer stood first and
+    in the order in which it stood second.
     """
-    there, swapped = first, 1 - second
-    if (there > HALF and swapped > HALF) or (there < HALF and swapped < HALF):
-        return (there + swapped) / 2
+    in_order, swapped = first, 1 - second
+    if (in_order > HALF and swapped > HALF) or (in_order < HALF and swapped < HALF):
+        return (in_order + swapped) / 2
     return HALF
 
 

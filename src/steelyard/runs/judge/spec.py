@@ -1,4 +1,4 @@
-"""What a judge model is asked: part of a request (`RunRequest.judges`), of a task file and of the flags --judge-*."""
+"""The definition of a judge: part of a request (`RunRequest.judges`), of a task file and of the options --judge-*."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -70,9 +70,9 @@ class JudgeSpec:
 
     model: str
     urls: tuple[str, ...] = ()
-    """By default those of the run."""
+    """Base URLs of the judge's endpoint; by default those of the run."""
     name: str = "judge"
-    """Its calls are a run of their own in RUN/judges/<name>/."""
+    """Name of the judge's own run, in RUN/judges/<name>/."""
     api_key_env: str = "OPENAI_API_KEY"
     template: str = TEMPLATE
     """Jinja text."""
@@ -80,18 +80,18 @@ class JudgeSpec:
     target: str | None = None
     """The column of the reference answer; by default target, answer or label where there is one."""
     grades: Mapping[str, float] = field(default_factory=_grades)
-    """What a verdict may be, in any case, and what it is worth from 0 to 1."""
+    """Possible verdicts, in any case of letters, and the score of each from 0 to 1."""
     parse: str = PARSE
     """A regular expression with a group `verdict`; of several matches the last one counts."""
     sampling: Mapping[str, JsonValue] = field(default_factory=lambda: dict(SAMPLING))
     prices: PriceSpec | None = None
-    """What its tokens cost: they come from the budget of the run."""
+    """Prices of the judge's tokens; they are paid from the budget of the run."""
     against: str | None = None
     """The column with another answer to each question: the judge says which of the two is better, in both orders.
     Grades are then worth what they say for the answer that is shown first.
     """
     times: int = 1
-    """How often the judge is asked about each answer, or about each order of a pair."""
+    """Number of times that each answer, or each order of a pair, is judged."""
 
     @property
     def pairwise(self) -> bool:

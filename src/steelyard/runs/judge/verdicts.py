@@ -1,4 +1,4 @@
-"""What a judge said, read from its run: a verdict for each answer, or why there is none."""
+"""Verdicts read from the run of a judge: one for each answer, or why there is none."""
 
 import re
 from collections.abc import Mapping
@@ -91,7 +91,7 @@ def _in_order(said: list[Said]) -> list[Said]:
 
 
 class Parser:
-    """From what a judge said to its verdict."""
+    """A parser from a judge's response to its verdict."""
 
     def __init__(self, spec: JudgeSpec) -> None:
         self._find = re.compile(spec.parse)

@@ -1,4 +1,4 @@
-"""What lm-eval finds for each document of a task, as plain data, and what failed documents could change.
+"""The results of lm-eval for each document of a task, as plain data, and the bounds that failed documents set.
 
 `model` makes it inside lm-eval's process; the rubric writes it into the scores.
 """
@@ -26,7 +26,7 @@ class Document(TypedDict):
     """The numbers of its requests."""
     metrics: dict[str, float]
     score: float | None
-    """Its number of the task's first metric; None where that is no number of one document."""
+    """The document's number of the task's first metric; None where the metric has none for one document."""
     share: bool
     """The score lies between 0 and 1, and 1 is best."""
     label: str

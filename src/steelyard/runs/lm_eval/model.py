@@ -17,7 +17,7 @@ from steelyard.runs.prompts.render import GENERATE, LIKELIHOOD, ROLLING
 from steelyard.types import JsonValue
 
 Exchange = Callable[[Sequence["Request"]], Sequence[JsonValue]]
-"""From the requests of a task to their answers: text, (log-likelihood, greedy), or None where there is none."""
+"""A function from the requests of a task to their answers: text, (log-likelihood, greedy), or None for no answer."""
 MAX_GEN_TOKS = 256  # what lm-eval's own API models send where a task says nothing
 SEED = 1234
 _NOTHING: Mapping[str, JsonValue] = {
@@ -25,7 +25,7 @@ _NOTHING: Mapping[str, JsonValue] = {
     LIKELIHOOD: (float("-inf"), False),
     ROLLING: float("-inf"),
 }
-"""What stands for a missing answer while lm-eval filters; the document that it belongs to is not scored."""
+"""Substitutes for missing answers while lm-eval filters; a document with a missing answer is not scored."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Request:
     task: str
     document: int
     number: int
-    """Among the requests of its document: the choice of a question."""
+    """Number among the requests of its document: the choice of a question."""
     prompt: JsonValue
     """Text, or messages."""
     context: int = 0

@@ -59,7 +59,7 @@ class LmEval:
         return rows
 
     def results(self, answers: Sequence[JsonValue], digests: Sequence[str | None]) -> dict[str, JsonValue]:
-        """What lm-eval finds in the answers to its requests; ReportFailed says why nothing."""
+        """Return lm-eval's results for the answers to its requests; ReportFailed says why there are none."""
         try:
             self._send({"answers": list(answers), "digests": list(digests)})
             reply = self._read()
@@ -123,7 +123,7 @@ def text_of(prompt: JsonValue) -> str:
 
 
 def digest_of(prompt: JsonValue) -> str:
-    """What a prompt is recognised by."""
+    """Return the digest by which a prompt is recognised."""
     return hashlib.sha256(text_of(prompt).encode(errors="surrogatepass")).hexdigest()[:16]
 
 

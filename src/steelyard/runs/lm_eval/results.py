@@ -64,7 +64,7 @@ class _Documents:
 
 
 def results_of(name: TaskName, scores: pa.Table) -> Results:
-    """Everything that the report says, from the rows with the scores of documents."""
+    """Return the content of the report, from the rows with the scores of documents."""
     outcome = orjson.loads((scores.schema.metadata or {})[FOUND])
     failed = np.asarray(has_status(scores, FAILED).to_numpy(), dtype=np.bool_)
     documents = _Documents(scores, outcome, failed)

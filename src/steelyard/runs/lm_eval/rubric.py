@@ -81,7 +81,7 @@ class Task:
         return _SCHEMA
 
     def score(self, answer: Answer) -> Json:
-        """What one request got; `together` makes scores of documents from these."""
+        """Return the record of one request; `together` makes scores of documents from these."""
         row = answer.row
         columns: Json = {
             "task": row["task"],
@@ -134,7 +134,7 @@ def _reply(answer: Answer) -> Json:
 
 
 def _answer(row: Mapping[str, Any]) -> object:
-    """As `model` takes it: None where there is none."""
+    """The answer in the form that `model` takes; None where there is none."""
     if row["fault"] is not None:
         return None
     return [row["likelihoods"][0], row["greedy"][0]] if row["likelihoods"] else row["prediction"]

@@ -36,7 +36,7 @@ class NoLmEval(UsageError):
 
 @dataclass(frozen=True)
 class TaskName:
-    """Which task, and how it is set up: the arguments of lm-eval's own command of the same names."""
+    """A task and its settings: the arguments of lm-eval's own command of the same names."""
 
     task: str
     include_path: str = ""

@@ -206,7 +206,7 @@ class DoubleOfLmEval:
 
 
 def scores(right: list[bool | None], rubric: Task | None = None) -> pa.Table:
-    """What the rubric makes of such answers."""
+    """Return the rubric's scores for these answers."""
     rubric = rubric or Task("x")
     process._waiting[rubric.name] = DoubleOfLmEval(len(right))  # type: ignore[assignment]
     rows = [

@@ -28,7 +28,7 @@ _NAME = re.compile(
     r"hf:(?P<name>[\w.-]+(?:/[\w.-]+)?)(?:/(?P<config>[\w.+-]+))?(?:@(?P<split>[\w.-]+))?(?:#(?P<revision>[\w./-]+))?"
 )
 _SPLITS = "test", "validation", "train"
-"""What is asked where no split is named: the first of these that there is."""
+"""Splits to take where none is named; the first that exists."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Rows(Protocol):
 
     @property
     def files(self) -> tuple[FileEntry, ...]:
-        """What it is read from, by content."""
+        """The files that the rows are read from, by content."""
         ...
 
     @property
@@ -66,7 +66,7 @@ class FileRows:
 
 
 def open_rows(source: SourceSpec) -> Rows:
-    """What `source` names; UsageError says why it cannot be read."""
+    """Open the rows of `source`; UsageError says why they cannot be read."""
     if source.location.startswith(HUB):
         from steelyard.runs.prompts.hub import open_hub_rows
 

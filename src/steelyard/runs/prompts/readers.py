@@ -184,7 +184,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[dict[str, JsonValue]]]]:
 
 
 def _mixed(rows: list[dict[str, JsonValue]]) -> str | None:
-    """Which column holds different types, in words."""
+    """The column that holds values of different types, in words."""
     for name in dict.fromkeys(key for row in rows for key in row):
         kinds = {type(row[name]).__name__ for row in rows if row.get(name) is not None}
         if len(kinds - {"int"}) > 1 or (len(kinds) > 1 and kinds != {"int", "float"}):

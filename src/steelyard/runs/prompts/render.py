@@ -1,4 +1,4 @@
-"""From a row to the body of its request: template, few-shot rows, system prompt, all compiled before the first row."""
+"""Requests from rows: template, few-shot rows and system prompt, all compiled before the first row."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -85,7 +85,7 @@ def check_rows(
 
 
 def renderer(spec: PromptSpec, columns: Sequence[str], location: str) -> Render:
-    """How a row becomes its prompt."""
+    """Return a function from a row to its prompt."""
     if spec.template is not None:
         from steelyard.runs.prompts.template import Template
 

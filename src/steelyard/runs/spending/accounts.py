@@ -17,7 +17,7 @@ MODEL = "model"
 
 @dataclass(frozen=True)
 class Account:
-    """What one model has cost so far."""
+    """The cost of one model so far."""
 
     name: str
     """`model`, or the judge's name."""
@@ -51,7 +51,7 @@ def accounts(folder: RunFolder, request: RunRequest) -> tuple[Account, ...]:
 
 
 def others_of(all_accounts: Sequence[Account], name: str) -> Others:
-    """What everybody but `name` took from the budget."""
+    """Return what everybody but `name` took from the budget."""
     others = [account for account in all_accounts if account.name != name and account.tokens]
     costs = [account.cost for account in others]
     return Others(

@@ -1,4 +1,4 @@
-"""What the calls of a run cost, once more from the run's own ledger, against what the report says."""
+"""The check of a report's costs against the ledger of its run."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -18,7 +18,7 @@ _COUNTERS = struct.Struct("<4Q")
 
 @dataclass(frozen=True)
 class Spent:
-    """What calls have cost."""
+    """The number of calls and tokens that were spent."""
 
     calls: int = 0
     lost: int = 0
@@ -30,7 +30,7 @@ class Spent:
 
     @property
     def lost_tokens(self) -> int:
-        """What the lost calls cost, at the mean of the answered ones."""
+        """Estimated tokens of the lost calls, at the mean of the answered ones."""
         answered = self.calls - self.lost
         return round(self.tokens.total * self.lost / answered) if answered > 0 else 0
 

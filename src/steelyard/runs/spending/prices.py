@@ -1,4 +1,4 @@
-"""What the tokens of a model cost: part of a request, for the model and for each judge."""
+"""Prices of a model's tokens: part of a request, for the model and for each judge."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class PriceSpec:
-    """What a million tokens cost, in any currency."""
+    """Prices per million tokens, in any currency."""
 
     __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
 

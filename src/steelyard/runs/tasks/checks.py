@@ -1,4 +1,4 @@
-"""What no field's type says: files that should be there, templates that should be Jinja, rubrics that should exist.
+"""Checks that no field's type makes: files exist, templates are Jinja, rubrics exist.
 
 They look at the raw file, so that they find what they can however wrong the rest is.
 """

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, in the words of somebody who writes a task file."""
+"""Faults that pydantic reports, in the words of somebody who writes a task file."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
@@ -72,7 +72,7 @@ def short(value: JsonValue) -> str:
 
 
 def _path(loc: tuple[int | str, ...], data: JsonValue) -> Path:
-    """Where in the file: pydantic's own steps, such as the branch of a union, are none of its."""
+    """The path in the file, without pydantic's own steps, such as the branch of a union."""
     path: Path = ()
     for number, step in enumerate(loc):
         last = number == len(loc) - 1

@@ -1,4 +1,4 @@
-"""From a task file to a request. Whatever is wrong in the file is told at once, each with its line and column."""
+"""Task files read into requests. All faults of a file are reported at once, each with its line and column."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

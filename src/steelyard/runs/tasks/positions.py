@@ -42,23 +42,23 @@ def field_name(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Document:
-    """What a file says, where each part of it stands, and what is no YAML in it."""
+    """The content of a YAML file, the positions of its parts, and its faults."""
 
     data: JsonValue = None
     values: dict[Path, Place] = field(default_factory=dict)
     keys: dict[Path, Place] = field(default_factory=dict)
     blocks: dict[Path, int] = field(default_factory=dict)
-    """Of texts: the line on which the text itself begins, which for `|` is the one below."""
+    """First lines of texts; the text of `|` begins on the line below."""
     faults: tuple[Fault, ...] = ()
 
     def place(self, path: Path) -> Place:
-        """Of the value at `path`, or of the nearest thing around it."""
+        """Return the position of the value at `path`, or of the nearest thing around it."""
         while path not in self.values and path:
             path = path[:-1]
         return self.values.get(path, Place())
 
     def key(self, path: Path) -> Place:
-        """Of the name before the value."""
+        """Return the position of the name before the value."""
         return self.keys.get(path) or self.place(path)
 
 

@@ -30,7 +30,7 @@ def write_task(folder: Path, text: str) -> Path:
 
 
 def faults(folder: Path, text: str) -> list[str]:
-    """What is wrong, without the file's name."""
+    """Return the faults, without the file's name."""
     path = write_task(folder, text)
     with pytest.raises(UsageError) as raised:
         load_task(path)

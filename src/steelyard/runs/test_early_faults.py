@@ -1,4 +1,4 @@
-"""What is wrong with a command is told before a call is paid for, and leaves the folder as it was."""
+"""Faults of a command are reported before a call is paid for, and leave the folder as it was."""
 
 from collections.abc import Callable
 from dataclasses import replace
