@@ -61,10 +61,10 @@ def read(paths: Sequence[Path]) -> list[Document]:
 def _files(paths: Sequence[Path]) -> Iterable[Path]:
     for path in paths:
         if path.is_dir():
-            found = sorted(each for each in path.iterdir() if each.suffix in {".yaml", ".yml", ".json"})
-            if not found:
+            files = sorted(file for file in path.iterdir() if file.suffix in {".yaml", ".yml", ".json"})
+            if not files:
                 raise UsageError(f"--filename {path}: there is no .yaml, .yml or .json file in it")
-            yield from found
+            yield from files
         elif path.is_file() or str(path) == "-":
             yield path
         else:
@@ -79,7 +79,7 @@ def _contents(path: Path) -> list[object]:
 
     try:
         text = (sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()).decode()
-        contents = [each for each in yaml.safe_load_all(text) if each is not None]
+        contents = [content for content in yaml.safe_load_all(text) if content is not None]
         for content in contents:
             json.dumps(content, default=str, skipkeys=True)  # a mapping that holds itself is met here
     except OSError as error:
@@ -119,11 +119,11 @@ def _document(content: object, where: str) -> Document:
 def _replaced(value: Any, ids: Mapping[str, str], where: str) -> Any:
     match value:
         case dict():
-            return {key: _replaced(each, ids, where) for key, each in value.items()}
+            return {key: _replaced(item, ids, where) for key, item in value.items()}
         case list():
-            return [_replaced(each, ids, where) for each in value]
+            return [_replaced(item, ids, where) for item in value]
         case str():
-            return _REFERENCE.sub(lambda found: _id(found[1], ids, where), value)
+            return _REFERENCE.sub(lambda match: _id(match[1], ids, where), value)
     return value
 
 

@@ -91,7 +91,7 @@ def freshen(manifests: list[Manifest], fresh: Callable[[], str] = lambda: uuid.u
     def replace(value: Any) -> Any:
         match value:
             case str():
-                return word.sub(lambda found: renamed[found[0]], value)
+                return word.sub(lambda match: renamed[match[0]], value)
             case dict():
                 return {
                     ids.get(key, key): item if key == "kind" else replace(item) for key, item in value.items()

@@ -22,15 +22,17 @@ class Finished:
 
 def closing_words(ended: Sequence[Finished], state: StateDir, folder: Path) -> str:
     """Plain text, a line each, ready to print."""
-    report = next((each for each in reversed(ended) if each.kind == "Report"), None)
-    lines = ["", f"{len(ended)} resources finished in {sum(each.seconds for each in ended):.1f} s."]
+    report = next((resource for resource in reversed(ended) if resource.kind == "Report"), None)
+    lines = ["", f"{len(ended)} resources finished in {sum(resource.seconds for resource in ended):.1f} s."]
     page = ""
     if report is not None:
         page = _readable(report.output) + "/report.html"
         lines += [_headline(report.output), "", f"Report: {page}"]
-    lines += [f"Audit:  {_readable(each.output)}/index.html" for each in ended if each.kind == "Audit"]
+    lines += [
+        f"Audit:  {_readable(resource.output)}/index.html" for resource in ended if resource.kind == "Audit"
+    ]
     steelyard, kubeconfig = command_name(), _short(state.kubeconfig)
-    evaluation = next((each for each in ended if each.kind == "Evaluation"), None)
+    evaluation = next((resource for resource in ended if resource.kind == "Evaluation"), None)
     looked_at = f"describe evaluation {evaluation.name}" if evaluation else "get all"
     lines += [
         "",

@@ -23,7 +23,7 @@ def rendered(entities: Sequence[Json], form: str, plural: str, *, single: bool, 
     """The entities in a form; `single` prints one object instead of a list of one."""
     match form:
         case "name":
-            return "\n".join(f"{plural}/{each['id']}" for each in entities)
+            return "\n".join(f"{plural}/{entity['id']}" for entity in entities)
         case "json":
             return json.dumps(entities[0] if single else list(entities), indent=2)
         case "yaml":
@@ -37,8 +37,14 @@ def table(entities: Sequence[Json], now: datetime) -> str:
     """ID, NAME, STATUS, WHY and AGE, as wide as they need to be."""
     rows = [("ID", "NAME", "STATUS", "AGE", "WHY")]
     rows += [
-        (each.get("id", ""), each.get("name", ""), each.get("status", ""), age(each, now), why(each))
-        for each in entities
+        (
+            entity.get("id", ""),
+            entity.get("name", ""),
+            entity.get("status", ""),
+            age(entity, now),
+            why(entity),
+        )
+        for entity in entities
     ]
     if len(rows) == 1:
         return "nothing found"
@@ -83,8 +89,8 @@ def described(entity: Json, plural: str, now: datetime, progress: str | None = N
         "Labels": ", ".join(f"{key}={value}" for key, value in (entity.get("labels") or {}).items()) or None,
     }
     head = [f"{name + ':':<10}{value}" for name, value in shown.items() if value]
-    told = {"name", "id", "account", "status", "reason", "message", "labels", "schemaVersion"}
-    rest = {key: _in_part(value) for key, value in entity.items() if key not in told}
+    in_head = {"name", "id", "account", "status", "reason", "message", "labels", "schemaVersion"}
+    rest = {key: _in_part(value) for key, value in entity.items() if key not in in_head}
     return "\n".join([*head, "", str(yaml.safe_dump(rest, sort_keys=False)).rstrip()])
 
 
@@ -92,9 +98,9 @@ def _in_part(value: Any) -> Any:
     """The value with texts that no person reads, such as an Arrow schema in base64, cut short."""
     match value:
         case dict():
-            return {key: _in_part(each) for key, each in value.items()}
+            return {key: _in_part(item) for key, item in value.items()}
         case list():
-            return [_in_part(each) for each in value]
+            return [_in_part(item) for item in value]
         case str() if len(value) > SHOWN_TEXT and " " not in value:
             return f"{value[: SHOWN_TEXT // 2]}... ({len(value)} characters)"
     return value

@@ -58,8 +58,8 @@ def show(
 
     check_form(output)
     with platform.connect() as client:
-        found = client.quarantine.get(_whole(client, id), consumer)
-        typer.echo(_rendered(found, output))
+        entities = client.quarantine.get(_whole(client, id), consumer)
+        typer.echo(_rendered(entities, output))
 
 
 @quarantine.command("release")
@@ -89,32 +89,32 @@ def _whole(client: Any, text: str) -> str:
     """The id that begins so. Raises UsageError where several in quarantine do."""
     from steelyard.errors import UsageError
 
-    found = sorted({entity.id for entity in client.quarantine.list() if entity.id.startswith(text)})
-    if len(found) > 1 and text not in found:
+    ids = sorted({entity.id for entity in client.quarantine.list() if entity.id.startswith(text)})
+    if len(ids) > 1 and text not in ids:
         raise UsageError(
-            f"{text}: {len(found)} ids in quarantine begin with it; give more of one: {', '.join(found)}"
+            f"{text}: {len(ids)} ids in quarantine begin with it; give more of one: {', '.join(ids)}"
         )
-    return text if text in found or not found else str(found[0])
+    return text if text in ids or not ids else str(ids[0])
 
 
-def _rendered(found: "Sequence[QuarantinedEntity]", form: str) -> str:
+def _rendered(entities: "Sequence[QuarantinedEntity]", form: str) -> str:
     import json
 
-    content = [entity.dump() for entity in found]
+    content = [entity.dump() for entity in entities]
     match form:
         case "name":
-            return "\n".join(dict.fromkeys(entity.id for entity in found))
+            return "\n".join(dict.fromkeys(entity.id for entity in entities))
         case "json":
             return json.dumps(content, indent=2)
         case "yaml":
             import yaml
 
             return str(yaml.safe_dump(content, sort_keys=False)).rstrip()
-    return _table(found)
+    return _table(entities)
 
 
-def _table(found: "Sequence[QuarantinedEntity]") -> str:
-    if not found:
+def _table(entities: "Sequence[QuarantinedEntity]") -> str:
+    if not entities:
         return "nothing is in quarantine"
     rows = [("ID", "CONSUMER", "WAITING", "SINCE", "REASON")]
     rows += [
@@ -125,7 +125,7 @@ def _table(found: "Sequence[QuarantinedEntity]") -> str:
             entity.since.isoformat(timespec="seconds"),
             entity.reason,
         )
-        for entity in found
+        for entity in entities
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return "\n".join(

@@ -76,8 +76,8 @@ async def _platform(state: StateDir, settings: Path | None, display: Display) ->
         yield storage
         return
     display.say(f"starting the embedded Kubernetes and the operator in {_short(state.path)}")
-    asked = Asked(settings=settings, without=("platform",))  # manifests alone need none
-    starting = asyncio.ensure_future(asyncio.to_thread(start_detached, state.path, asked))
+    options = Asked(settings=settings, without=("platform",))  # manifests alone need none
+    starting = asyncio.ensure_future(asyncio.to_thread(start_detached, state.path, options))
     try:
         await asyncio.shield(starting)
     except asyncio.CancelledError:  # Ctrl-C: what has begun to start can only be ended once it is there
@@ -178,7 +178,14 @@ def _row(obj: Json, progress: Json | None) -> Row:
 
 def _condition(obj: Json, kind: str) -> Json | None:
     conditions = (obj.get("status") or {}).get("conditions") or []
-    return next((each for each in conditions if each["type"] == kind and each["status"] == "True"), None)
+    return next(
+        (
+            condition
+            for condition in conditions
+            if condition["type"] == kind and condition["status"] == "True"
+        ),
+        None,
+    )
 
 
 def _condition_message(obj: Json) -> str:

@@ -26,7 +26,7 @@ def test_documents_are_read_in_order_and_refer_to_earlier_ones(tmp_path: Path) -
     (tmp_path / "1.yaml").write_text(TWO)
     (tmp_path / "notes.txt").write_text("not read")
     documents = read([tmp_path])
-    assert [each.collection for each in documents] == ["datasets", "evaluations", "reports"]
+    assert [document.collection for document in documents] == ["datasets", "evaluations", "reports"]
     assert documents[0].resolved({}) == {"account": "acme", "name": "rows"}
     resolved = documents[1].resolved({"rows": "abc"})
     assert resolved["dataset"] == "abc"

@@ -28,8 +28,8 @@ async def folder(tmp_path: Path) -> Path:
     private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     public = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     (tmp_path / "public.pem").write_bytes(public)
-    async with endpoint(lambda prompt: prompt.split()[1]) as asked:
-        request = make_request(tmp_path / "prompts.parquet", asked.url, rubrics=(RubricSpec("exact-match"),))
+    async with endpoint(lambda prompt: prompt.split()[1]) as server:
+        request = make_request(tmp_path / "prompts.parquet", server.url, rubrics=(RubricSpec("exact-match"),))
         await run(request, tmp_path / "run", sign_key=private)
     return tmp_path
 
@@ -92,7 +92,7 @@ def test_a_page_alone_is_checked_as_far_as_it_goes(folder: Path) -> None:
     ],
 )
 def test_a_usage_fault_is_exit_status_2(folder: Path, arguments: tuple[str, ...], fault: str) -> None:
-    done = verify(*(each if each.startswith("--") else folder / each for each in arguments))
+    done = verify(*(argument if argument.startswith("--") else folder / argument for argument in arguments))
     assert isinstance(done.exception, UsageError)
     assert done.exception.exit_code == 2
     with pytest.raises(UsageError, match=fault):

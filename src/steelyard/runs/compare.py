@@ -38,21 +38,21 @@ def compare_runs(paths: Sequence[Path], rubric: str | None = None, cluster_by: s
     runs = [open_run(path) for path in paths]
     reference = rubric or _scored_by(runs[0])[0].rubric
     scored = [_scored(run, reference, runs[0]) for run in runs]
-    tables = [pq.read_table(run.folder.path / each.file) for run, each in zip(runs, scored, strict=True)]
+    tables = [pq.read_table(run.folder.path / scorer.file) for run, scorer in zip(runs, scored, strict=True)]
     column = _cluster(runs[0], tables, cluster_by)
-    found = []
+    comparisons = []
     for run, table in zip(runs[1:], tables[1:], strict=True):
         _check_data(runs[0], run)
         one = compare(Scored(reference, (), "", tables[0]), Scored(reference, (), "", table))
         if isinstance(one, NotComparable):
             raise UsageError(f"{_name(run)}: not comparable with {_name(runs[0])}, because {one.because}")
-        found.append(one)
-    ps = holm([one.chance.p for one in found])
+        comparisons.append(one)
+    ps = holm([one.chance.p for one in comparisons])
     sides = [_side(number, run, runs[0], scored[number].file) for number, run in enumerate(runs)]
-    binary = all(one.binary for one in found)
+    binary = all(one.binary for one in comparisons)
     unit: Unit = "share" if binary else scored[0].unit
     title = "Right" if binary else "Mean score"
-    others = tuple(Against(*each) for each in zip(sides[1:], found, ps, strict=True))
+    others = tuple(Against(*values) for values in zip(sides[1:], comparisons, ps, strict=True))
     return Compared(reference, title, unit, sides[0], others, column)
 
 
@@ -60,8 +60,8 @@ def page(compared: Compared, first: Path) -> bytes:
     """The comparison as one HTML file; questions are shown as the first run was asked them."""
     wanted = {
         change.index
-        for each in compared.others
-        for changes in each.comparison.changes
+        for other in compared.others
+        for changes in other.comparison.changes
         for change in changes.shown
     }
     return compared_page(compared, _texts(open_run(first), wanted))
@@ -96,18 +96,18 @@ def _scored_by(run: Run) -> list[_ScoredBy]:
             f"{_name(run)}: has no scores yet: steelyard eval score {_name(run)} --rubric exact-match"
         )
     several = [{**run.numbers, "scores": SCORES}, *run.numbers.get("more", [])]
-    return [_ScoredBy(each["rubric"], each["scores"], each["metrics"][0]["unit"]) for each in several]
+    return [_ScoredBy(rubric["rubric"], rubric["scores"], rubric["metrics"][0]["unit"]) for rubric in several]
 
 
 def _scored(run: Run, reference: str, first: Run) -> _ScoredBy:
     """The scores of this rubric, written with the same arguments or with others that mean the same."""
     there, wanted = _scored_by(run), find_rubric(reference)
-    for each in there:
-        if find_rubric(each.rubric) == wanted:
-            return each
-    asked = f"; {_name(first)} was by {reference}" if run is not first else ""
+    for scored_by in there:
+        if find_rubric(scored_by.rubric) == wanted:
+            return scored_by
+    mismatch = f"; {_name(first)} was by {reference}" if run is not first else ""
     raise UsageError(
-        f"{_name(run)}: was scored by {', '.join(each.rubric for each in there)}, not by {reference}{asked}. "
+        f"{_name(run)}: was scored by {', '.join(other.rubric for other in there)}, not by {reference}{mismatch}. "
         f"Score it again: steelyard eval score {_name(run)} --rubric '{reference}'"
     )
 
@@ -116,7 +116,7 @@ def _check_data(first: Run, run: Run) -> None:
     """The same files, by content, read in the same way; a part of the rows may be asked."""
     if [entry.sha256 for entry in first.manifest.inputs] == [entry.sha256 for entry in run.manifest.inputs]:
         return
-    one, other = (each.record.get("identity", {}) for each in (first, run))
+    one, other = (compared_run.record.get("identity", {}) for compared_run in (first, run))
     if one.get("source") != other.get("source") or not one.get("source"):
         raise UsageError(
             f"{_name(run)}: was asked other data than {_name(first)}: "
@@ -143,14 +143,14 @@ def _cluster(first: Run, tables: list[pa.Table], column: str | None) -> str | No
     if column is None:
         table = tables[0]
         index, codes = table[INDEX].to_numpy(), table[CLUSTER].to_numpy()
-        told = (table.schema.field(CLUSTER).metadata or {}).get(b"column", b"cluster").decode()
+        name = (table.schema.field(CLUSTER).metadata or {}).get(b"column", b"cluster").decode()
     else:
         index, codes = _codes(first, column)
-        told = column
+        name = column
     order = np.argsort(index, kind="stable")
     for number, table in enumerate(tables):
         tables[number] = _clustered(table, index[order], codes[order])
-    return told
+    return name
 
 
 def _clustered(table: pa.Table, index: Any, codes: Any) -> pa.Table:
@@ -190,12 +190,12 @@ def _texts(run: Run, wanted: set[int]) -> dict[int, str]:
     column = next((name for name in (run.request.prompt.column, *TEXTS) if name in names), None)
     if column is None or not wanted:
         return {}
-    found: dict[int, str] = {}
+    prompts: dict[int, str] = {}
     for path in _inputs(run):
         for batch in pq.ParquetFile(path).iter_batches(columns=[INDEX, column]):
             few = batch.filter(pc.is_in(batch.column(INDEX), pa.array(sorted(wanted), pa.int64())))
-            found |= {row[INDEX]: _cut(row[column]) for row in few.to_pylist()}
-    return found
+            prompts |= {row[INDEX]: _cut(row[column]) for row in few.to_pylist()}
+    return prompts
 
 
 def _cut(value: JsonValue) -> str:
@@ -205,7 +205,10 @@ def _cut(value: JsonValue) -> str:
 
 def _side(number: int, run: Run, first: Run, scores: str) -> Side:
     evidence = (
-        *(Evidence("Dataset", f"inputs/{each.path}", each.size, each.sha256) for each in run.manifest.inputs),
+        *(
+            Evidence("Dataset", f"inputs/{entry.path}", entry.size, entry.sha256)
+            for entry in run.manifest.inputs
+        ),
         _evidence("Manifest", run, run.folder.manifest),
         _evidence("Scores", run, run.folder.path / scores),
     )
@@ -217,7 +220,7 @@ def _evidence(what: str, run: Run, path: Path) -> Evidence:
 
 
 def _differs(first: Run, run: Run) -> tuple[str, ...]:
-    one, other = (each.record.get("identity", {}) for each in (first, run))
+    one, other = (compared_run.record.get("identity", {}) for compared_run in (first, run))
     return tuple(
         f"{name} {_short(other.get(name))} instead of {_short(value)}"
         for name, value in one.items()

@@ -150,16 +150,18 @@ class _Csv:
             kind: Any = column.type
             if column.name == RESPONSES:
                 self._fields["response"] = [
-                    each.name for each in kind.value_type if each.name != RESPONSE_INDEX
+                    member.name for member in kind.value_type if member.name != RESPONSE_INDEX
                 ]
             elif pa.types.is_struct(kind):
-                self._fields[column.name] = [each.name for each in kind]
-        heads = [f"{name}.{each}" for name, fields in self._fields.items() for each in fields]
+                self._fields[column.name] = [member.name for member in kind]
+        heads = [f"{name}.{member}" for name, fields in self._fields.items() for member in fields]
         self._writer.writerow(["index", "replication", *heads])
 
     def write(self, row: Mapping[str, JsonValue]) -> None:
         parts = {**row, "response": (row[RESPONSES] or [None])[0]}
-        cells = [(parts[name] or {}).get(each) for name, fields in self._fields.items() for each in fields]
+        cells = [
+            (parts[name] or {}).get(member) for name, fields in self._fields.items() for member in fields
+        ]
         self._writer.writerow([row["index"], row["replication"], *map(_cell, cells)])
 
 

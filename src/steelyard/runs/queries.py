@@ -43,19 +43,23 @@ def story(run: Run, index: int) -> Story | None:
     if not rows:
         return None
     row = {name: value for name, value in rows[0].items() if name != INDEX}
-    errors = {each[REPLICATION]: each for each in _found(run.error_files, here)}
+    errors = {row[REPLICATION]: row for row in _found(run.error_files, here)}
     scores = {
-        name: {each[REPLICATION]: each for each in _found([path], here)}
+        name: {row[REPLICATION]: row for row in _found([path], here)}
         for name, path in score_files(run).items()
     }
     askings = [
         Asking(
-            run.replication(each[REPLICATION]),
-            each[RESPONSES],
-            errors.get(each[REPLICATION]),
-            {name: found[each[REPLICATION]] for name, found in scores.items() if each[REPLICATION] in found},
+            run.replication(answer[REPLICATION]),
+            answer[RESPONSES],
+            errors.get(answer[REPLICATION]),
+            {
+                name: by_replication[answer[REPLICATION]]
+                for name, by_replication in scores.items()
+                if answer[REPLICATION] in by_replication
+            },
         )
-        for each in _found(run.files, here)
+        for answer in _found(run.files, here)
     ]
     return Story(index, row, tuple(sorted(askings, key=lambda asking: asking.replication)))
 
@@ -83,15 +87,15 @@ def wrong_answers(run: Run, most: int) -> list[dict[str, JsonValue]]:
 def tokens(run: Run) -> tuple[int, int] | None:
     """Return the tokens of prompts and of answers, as the service counted them; None where it did not."""
     prompt = completion = 0
-    told = False
+    counted = False
     for path in run.files:
         for batch in pq.ParquetFile(path).iter_batches(65536, columns=[RESPONSES]):
             responses: Any = pc.list_flatten(batch.column(RESPONSES))
             for_prompt = pc.sum(pc.struct_field(responses, "prompt_tokens")).as_py()
             for_answer = pc.sum(pc.struct_field(responses, "completion_tokens")).as_py()
-            told = told or for_prompt is not None or for_answer is not None
+            counted = counted or for_prompt is not None or for_answer is not None
             prompt, completion = prompt + (for_prompt or 0), completion + (for_answer or 0)
-    return (prompt, completion) if told else None
+    return (prompt, completion) if counted else None
 
 
 def score_files(run: Run) -> dict[str, Path]:

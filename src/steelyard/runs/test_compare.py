@@ -60,11 +60,11 @@ Made = Callable[..., list[Path]]
 
 def test_two_runs_are_paired_row_by_row(made: Made) -> None:
     compared = compare_runs(made("a", "b"))
-    found = compared.others[0].comparison
-    assert (found.questions, found.left_out, found.differ) == (20, 0, 7)
-    assert (found.baseline.value, found.system.value) == (0.65, 0.9)
-    assert found.chance.p == pytest.approx(binomtest(1, 7).pvalue)
-    assert {each.kind: each.indexes for each in found.changes} == {
+    comparison = compared.others[0].comparison
+    assert (comparison.questions, comparison.left_out, comparison.differ) == (20, 0, 7)
+    assert (comparison.baseline.value, comparison.system.value) == (0.65, 0.9)
+    assert comparison.chance.p == pytest.approx(binomtest(1, 7).pvalue)
+    assert {change.kind: change.indexes for change in comparison.changes} == {
         "worse": (8,),
         "better": (1, 2, 3, 4, 5, 6),
         "otherwise": (),
@@ -78,15 +78,15 @@ def test_two_runs_are_paired_row_by_row(made: Made) -> None:
 def test_several_runs_are_corrected_for_their_number(made: Made) -> None:
     compared = compare_runs(made("a", "b", "part"))
     ps = [binomtest(1, 7).pvalue, binomtest(0, 5).pvalue]
-    assert [each.comparison.chance.p for each in compared.others] == pytest.approx(ps)
-    assert [each.p_holm for each in compared.others] == pytest.approx([2 * min(ps), 2 * min(ps)])
+    assert [other.comparison.chance.p for other in compared.others] == pytest.approx(ps)
+    assert [other.p_holm for other in compared.others] == pytest.approx([2 * min(ps), 2 * min(ps)])
     assert [side.letter for side in compared.sides] == ["A", "B", "C"]
 
 
 def test_a_part_of_the_rows_is_compared_on_what_both_were_asked(made: Made) -> None:
-    found = compare_runs(made("b", "part")).others[0].comparison
-    assert (found.questions, found.left_out) == (8, 12)
-    assert [each.indexes for each in found.changes[:2]] == [(2, 3), (7,)]
+    comparison = compare_runs(made("b", "part")).others[0].comparison
+    assert (comparison.questions, comparison.left_out) == (8, 12)
+    assert [change.indexes for change in comparison.changes[:2]] == [(2, 3), (7,)]
 
 
 def test_other_data_are_refused(made: Made) -> None:
@@ -138,10 +138,10 @@ def test_rows_that_hang_together_count_as_one(made: Made) -> None:
 def test_mean_scores_are_compared_as_numbers(made: Made) -> None:
     first, second = made("a", "b")
     compared = compare_runs([first, second], rubric="token-f1")
-    found = compared.others[0].comparison
-    assert (compared.title, compared.unit, found.binary) == ("Mean score", "share", False)
-    assert found.difference.value == pytest.approx(5 * (1 / 3) / 20)
-    assert found.chance.method == "exact sign-flip permutation test (7 questions differ)"
-    assert found.difference.method.startswith("Student t, jackknife")
-    assert found.difference.method.endswith("paired by question")
+    comparison = compared.others[0].comparison
+    assert (compared.title, compared.unit, comparison.binary) == ("Mean score", "share", False)
+    assert comparison.difference.value == pytest.approx(5 * (1 / 3) / 20)
+    assert comparison.chance.method == "exact sign-flip permutation test (7 questions differ)"
+    assert comparison.difference.method.startswith("Student t, jackknife")
+    assert comparison.difference.method.endswith("paired by question")
     assert b"Comparison of runs" in page(compared, first)

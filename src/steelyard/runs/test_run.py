@@ -232,9 +232,9 @@ async def test_a_key_that_the_service_repeats_is_not_written(tmp_path: Path, pol
 @pytest.mark.parametrize("whose", ["model", "judge"])
 async def test_a_password_in_a_url_is_refused_before_it_is_written(tmp_path: Path, whose: str) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 3)
-    bare, told = "http://127.0.0.1:1/v1", "http://u:hunter2@127.0.0.1:1/v1"
-    judge = JudgeSpec("j", urls=(bare if whose == "model" else told,))
-    request = make_request(prompts, told if whose == "model" else bare, judges=(judge,))
+    bare, with_password = "http://127.0.0.1:1/v1", "http://u:hunter2@127.0.0.1:1/v1"
+    judge = JudgeSpec("j", urls=(bare if whose == "model" else with_password,))
+    request = make_request(prompts, with_password if whose == "model" else bare, judges=(judge,))
     with pytest.raises(UsageError, match="has no user") as refusal:
         await run(request, tmp_path / "run")
     assert "hunter2" not in str(refusal.value)
@@ -363,9 +363,9 @@ def test_a_dry_run_counts_calls_and_bytes_and_writes_nothing(tmp_path: Path) -> 
     prompts = write_prompts(tmp_path / "p.parquet", [{"prompt": "x" * 400}, {"prompt": None}])
     prompt = PromptSpec(sampling={"max_tokens": 50})
     request = make_request(prompts, "http://127.0.0.1:1/v1", replications=2, prompt=prompt)
-    found = expected_calls(resolve(request, tmp_path / "run"))
-    assert (found.calls, found.fault_count, found.completion_tokens) == (2, 1, 100)
-    assert 200 <= found.prompt_tokens <= 250
+    expected = expected_calls(resolve(request, tmp_path / "run"))
+    assert (expected.calls, expected.fault_count, expected.completion_tokens) == (2, 1, 100)
+    assert 200 <= expected.prompt_tokens <= 250
     assert not (tmp_path / "run").exists()
 
 

@@ -104,10 +104,10 @@ class Story:
             self._note(entity)
         return service.id, evaluation.id, report.id
 
-    def _wait(self, asked: Sequence[tuple[Callable[[str], DyffEntity], str]]) -> None:
+    def _wait(self, entities: Sequence[tuple[Callable[[str], DyffEntity], str]]) -> None:
         """Wait until all entities have succeeded, and show those that have not ended yet."""
         until = time.monotonic() + self.timeout
-        waiting = {id for _, id in asked}
+        waiting = {id for _, id in entities}
         while waiting:
             for row_id in [id for id, row in self.rows.items() if row.status not in SUCCESS]:
                 entity = self._look(row_id)

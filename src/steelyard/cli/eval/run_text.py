@@ -30,8 +30,8 @@ def _summary(run: Run) -> Iterator[str]:
     yield f"asked:   {count(questions, 'row')}{times}, {run.record['created'][:19].replace('T', ' ')} UTC"
     missing = f", {count(rows.errors)} of them without an answer (--errors)" if rows.errors else ""
     yield f"rows:    {count(rows.present)} of {count(rows.total)}{missing}"
-    if found := queries.tokens(run):
-        yield f"tokens:  {count(found[0])} of prompts, {count(found[1])} of answers"
+    if tokens := queries.tokens(run):
+        yield f"tokens:  {count(tokens[0])} of prompts, {count(tokens[1])} of answers"
     if run.numbers is None:
         stage = open_stage(run.folder)
         if stage is not None:
@@ -82,13 +82,13 @@ def _number(value: float | None, share: bool) -> str:
 
 def errors(run: Run) -> str:
     """A line for each row without an answer."""
-    found = list(islice(queries.row_errors(run), MOST_ERRORS + 1))
-    if not found:
+    rows = list(islice(queries.row_errors(run), MOST_ERRORS + 1))
+    if not rows:
         return f"{run.folder.path}: every row has an answer"
     lines = [
-        f"row {each['_index_']}{_times(run, each['_replication_'])}: {each.get('message')}"
-        f"{': ' + _short(each['body']) if each.get('body') else ''}"
-        for each in found[:MOST_ERRORS]
+        f"row {row['_index_']}{_times(run, row['_replication_'])}: {row.get('message')}"
+        f"{': ' + _short(row['body']) if row.get('body') else ''}"
+        for row in rows[:MOST_ERRORS]
     ]
     total = run.manifest.rows.errors
     if total > MOST_ERRORS:
@@ -109,12 +109,12 @@ def failures(run: Run, most: int) -> str:
 
 def row(run: Run, index: int) -> str:
     """One row with its history."""
-    found = queries.story(run, index)
-    if found is None:
+    story = queries.story(run, index)
+    if story is None:
         raise UsageError(f"--row {index}: {run.folder.path} has no such row")
     lines = [f"row {index}"]
-    lines += [f"  {name}: {_whole(value)}" for name, value in found.row.items()]
-    for asking in found.askings:
+    lines += [f"  {name}: {_whole(value)}" for name, value in story.row.items()]
+    for asking in story.askings:
         lines += [f"answer{_times(run, asking.replication)}", *_asking(asking)]
     return "\n".join(lines)
 
@@ -129,9 +129,9 @@ def _asking(asking: queries.Asking) -> Iterator[str]:
     for name, value in (asking.error or {}).items():
         if value is not None and not name.startswith("_") and name != "tries":
             yield f"  {name}: {_whole(value)}"
-    for each in (asking.error or {}).get("tries") or ():
-        status = "" if each["status"] is None else f", status {each['status']}"
-        yield f"  failed {each['time']}, {each['replica']}{status}: {_short(each['message'])}"
+    for failed in (asking.error or {}).get("tries") or ():
+        status = "" if failed["status"] is None else f", status {failed['status']}"
+        yield f"  failed {failed['time']}, {failed['replica']}{status}: {_short(failed['message'])}"
     for name, scores in asking.scores.items():
         for field, value in scores.items():
             if value is not None and not field.startswith("_"):

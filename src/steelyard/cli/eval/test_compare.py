@@ -30,12 +30,14 @@ async def test_it_prints_a_table_json_and_a_page(tmp_path: Path) -> None:
     first = await make_run(tmp_path / "a", (1, 2, 3, 4, 5, 6), PromptSpec())
     second = await make_run(tmp_path / "b", (8,), PromptSpec(sampling={"temperature": 1}))
     at, again, invoke = tmp_path / "c.html", tmp_path / "again.html", CliRunner().invoke
-    told = invoke(eval_app, ["compare", first, second, "--output", str(at)])
-    assert told.exit_code == 0, told.output
-    assert "+25.0 (" in told.output
-    assert "better (6): rows 1, 2, 3, 4, 5, 6" in told.output
-    assert "asked otherwise: sampling" in told.output
-    assert "20 questions, 7 of which differ, are too few to see any difference with 80 % power" in told.output
+    result = invoke(eval_app, ["compare", first, second, "--output", str(at)])
+    assert result.exit_code == 0, result.output
+    assert "+25.0 (" in result.output
+    assert "better (6): rows 1, 2, 3, 4, 5, 6" in result.output
+    assert "asked otherwise: sampling" in result.output
+    assert (
+        "20 questions, 7 of which differ, are too few to see any difference with 80 % power" in result.output
+    )
     html = at.read_text()
     assert "say 8 &lt;b&gt;" in html
     assert "<i>" not in html
@@ -49,6 +51,6 @@ async def test_it_prints_a_table_json_and_a_page(tmp_path: Path) -> None:
 
 
 def test_a_form_that_there_is_not_is_refused() -> None:
-    told = CliRunner().invoke(eval_app, ["compare", "a", "b", "-o", "yaml"])
-    assert isinstance(told.exception, UsageError)
-    assert str(told.exception) == "-o yaml: should be table or json"
+    result = CliRunner().invoke(eval_app, ["compare", "a", "b", "-o", "yaml"])
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == "-o yaml: should be table or json"

@@ -34,7 +34,7 @@ SNAPSHOT = {
 }
 
 
-def asked(**given: Any) -> Any:
+def request_from(**given: Any) -> Any:
     return request_of(Flags({"url": ["http://a/v1"], "model": "m", "prompts": "p.parquet", **given}))[0]
 
 
@@ -43,7 +43,7 @@ def test_flags_become_the_request(tmp_path: Path) -> None:
     prices.write_text("m: {prompt: 1, completion: 2}")
     template = tmp_path / "t.j2"
     template.write_text("{{ q }}")
-    request = asked(
+    request = request_from(
         template=template,
         system="@" + str(template),
         temperature=0.0,
@@ -91,7 +91,7 @@ def test_few_shot_rows_have_to_be_there(tmp_path: Path) -> None:
     empty = tmp_path / "shots.jsonl"
     empty.touch()
     with pytest.raises(UsageError, match=r"--few-shot .*shots\.jsonl: has no rows to show"):
-        asked(few_shot=empty)
+        request_from(few_shot=empty)
 
 
 def test_a_line_tells_what_there_is_to_tell() -> None:
@@ -117,7 +117,7 @@ def test_a_json_display_is_one_object_a_line() -> None:
     lines.begins(RunFolder(Path("run")), 2, 1)
     lines.progress(SNAPSHOT)
     lines.ends({"exit": 0}, "words")
-    events = [json.loads(each) for each in out.getvalue().splitlines()]
+    events = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [event["event"] for event in events] == ["begins", "progress", "ends"]
     assert events[1]["done"] == 1234
 

@@ -98,7 +98,7 @@ def _head(job: "JobView", reports: Mapping[str, "Progress"], now: datetime) -> l
         "Took" if job.finished else "Since": duration((end - job.started).total_seconds())
         if job.started
         else None,
-        "Progress": leader.told if leader else None,
+        "Progress": leader.description if leader else None,
         "Result": wording.results(job.results),
         "Model": wording.output(job),
         "Restarts": _restarts(job),
@@ -165,7 +165,7 @@ def _row(replica: "ReplicaView", phase: str, report: "Progress | None", now: dat
         exit_code,
         age(since, now),
         replica.node,
-        report.told if report else reason,
+        report.description if report else reason,
     )
 
 

@@ -43,7 +43,7 @@ class Interrupted(SteelyardError):
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrainingRequest:
     """The command's arguments."""
 
     script: program.Script
@@ -65,15 +65,15 @@ class Asked:
     detach: bool = False
 
 
-def go(asked: Asked, cluster: ClusterOptions, *, dry_run: bool, display: str | None) -> int:
+def execute(training: TrainingRequest, cluster: ClusterOptions, *, dry_run: bool, display: str | None) -> int:
     """Run it; the exit status."""
     screen = open_screen("none" if dry_run else display)
     running = cluster.running()
-    asked = _checked(asked, here=running is None or running.state is not None)
+    training = _complete(training, here=running is None or running.state is not None)
     if dry_run:
-        return _dry(asked, running, cluster)
-    with _platform(asked, running, cluster, screen) as (place, keep):
-        ended = on(place, lambda api: _run(asked, place, api, screen))
+        return _dry(training, running, cluster)
+    with _platform(training, running, cluster, screen) as (place, keep):
+        ended = on(place, lambda api: _run(training, place, api, screen))
         if ended.detached:
             keep()
         elif running is None and ended.exit_code:
@@ -81,27 +81,27 @@ def go(asked: Asked, cluster: ClusterOptions, *, dry_run: bool, display: str | N
     return ended.exit_code
 
 
-def _checked(asked: Asked, *, here: bool) -> Asked:
+def _complete(training: TrainingRequest, *, here: bool) -> TrainingRequest:
     """Complete and check what can be checked before anything is started. Raises UsageError."""
-    if asked.output_claim and not asked.output_model:
+    if training.output_claim and not training.output_model:
         raise UsageError("--output-claim: is for an output; name its Model with --output-model")
-    if asked.output_claim and here:
+    if training.output_claim and here:
         raise UsageError(
             "--output-claim: is for a cluster; on this machine the output has a folder of its own"
         )
-    framework = asked.framework or program.guess(asked.script).name
-    python = asked.python
-    if here and asked.image is None:
-        python = program.check_python(asked.script, framework, python)
-    name = asked.name or fresh_name(asked.script.path.stem)
+    framework = training.framework or program.guess(training.script).name
+    python = training.python
+    if here and training.image is None:
+        python = program.check_python(training.script, framework, python)
+    name = training.name or fresh_name(training.script.path.stem)
     if known := BY_NAME.get(framework.lower()):
-        check_name(name, known.replicas(asked.workers, asked.replicas))
-    return replace(asked, framework=framework, python=python, name=name)
+        check_name(name, known.replicas(training.workers, training.replicas))
+    return replace(training, framework=framework, python=python, name=name)
 
 
 @contextmanager
 def _platform(
-    asked: Asked, running: Place | None, cluster: ClusterOptions, screen: Screen
+    training: TrainingRequest, running: Place | None, cluster: ClusterOptions, screen: Screen
 ) -> Iterator[tuple[Place, Callable[[], None]]]:
     """The place, and what keeps a platform that was started here beyond the end of this command."""
     kept = False
@@ -119,7 +119,7 @@ def _platform(
     check_local()
     state = choose_state_dir(cluster.state_dir)
     screen.say(f"starting Kubernetes and the operator in {short(state.path)} ...")
-    alone = () if asked.output_model or asked.detach else ("platform",)
+    alone = () if training.output_model or training.detach else ("platform",)
     start_detached(state.path, Started(without=alone))
     try:
         yield Place(cluster.namespace, state.kubeconfig, None, state), keep
@@ -132,99 +132,101 @@ def _platform(
             stop(state.path)
 
 
-def _dry(asked: Asked, running: Place | None, cluster: ClusterOptions) -> int:
+def _dry(training: TrainingRequest, running: Place | None, cluster: ClusterOptions) -> int:
     """Print the manifest. Nothing is started for it; a Framework by its name has to be asked for where one runs."""
     if running is not None:
-        return on(running, lambda api: _printed(asked, running, api))
+        return on(running, lambda api: _printed(training, running, api))
     state = choose_state_dir(cluster.state_dir)
     prepare(state)
     write_images(state.images)
-    return asyncio.run(_printed(asked, Place(cluster.namespace, state.kubeconfig, None, state), None))
+    return asyncio.run(_printed(training, Place(cluster.namespace, state.kubeconfig, None, state), None))
 
 
-async def _printed(asked: Asked, place: Place, api: "RestCluster | None") -> int:
+async def _printed(training: TrainingRequest, place: Place, api: "RestCluster | None") -> int:
     import yaml
 
-    framework = await framework_file.framework(api, asked.framework or "", apply=False)
-    made, files = _manifest(asked, place, framework)
+    framework = await framework_file.framework(api, training.framework or "", apply=False)
+    made, files = _manifest(training, place, framework)
     documents = [made] if files is None else [files, made]
     print(yaml.safe_dump_all(documents, sort_keys=False), end="")
     return 0
 
 
-async def _run(asked: Asked, place: Place, api: "RestCluster", screen: Screen) -> Ended:
-    framework = await framework_file.framework(api, asked.framework or "", apply=True)
-    made, files = _manifest(asked, place, framework)
-    job = await jobs.submit(api, made, files)
-    screen.say(f"{wording.full_name(job)}: {wording.replicas(job)}, each {_told(asked)}")
-    if asked.detach:
+async def _run(training: TrainingRequest, place: Place, api: "RestCluster", screen: Screen) -> Ended:
+    framework = await framework_file.framework(api, training.framework or "", apply=True)
+    job_manifest, files = _manifest(training, place, framework)
+    job = await jobs.submit(api, job_manifest, files)
+    screen.say(f"{wording.full_name(job)}: {wording.replicas(job)}, each {_command_line(training)}")
+    if training.detach:
         screen.ends(
             {"exit": 0, "job": job.name, "detached": True},
             f"  follow it:  {place.command(f'logs -f {job.name}')}\n"
             f"  its state:  {place.command(f'describe {job.name}')}\n"
-            f"  stop it:    {place.command(f'stop {job.name}')}{_later(asked, place, job)}",
+            f"  stop it:    {place.command(f'stop {job.name}')}{_model_hint(training, place, job)}",
         )
         return Ended(job, 0, detached=True)
     ended = await Session(api, job, place, screen).run()
     if ended.detached or not ended.job.finished:
         return ended
-    return await _told_end(ended, place, api, screen)
+    return await _report_end(ended, place, api, screen)
 
 
-def _later(asked: Asked, place: Place, job: JobView) -> str:
-    """Nobody waits here for the output: the platform learns of it by another command."""
-    waits = asked.output_model and register.runs_at(place)
+def _model_hint(training: TrainingRequest, place: Place, job: JobView) -> str:
+    """The command that makes the Model; a detached job has nobody who waits for its output."""
+    waits = training.output_model and register.runs_at(place)
     return f"\n  its model:  {place.command(f'register {job.name}')}" if waits else ""
 
 
-def _manifest(asked: Asked, place: Place, framework: TrainingFramework) -> tuple[Json, Json | None]:
+def _manifest(
+    training: TrainingRequest, place: Place, framework: TrainingFramework
+) -> tuple[Json, Json | None]:
     """The job, and the ConfigMap with its files where they have to travel."""
-    name, files = asked.name or "", None
+    name, files = training.name or "", None
     if place.state is not None:
-        if asked.beside:
+        if training.beside:
             raise UsageError("--file: is for a cluster; on this machine the script runs where it lies")
-        what = program.on_this_machine(asked.script, place, asked.python or Path(), asked.image)
+        what = program.on_this_machine(training.script, place, training.python or Path(), training.image)
     else:
-        what = program.on_a_cluster(asked.script, asked.image)
-        files = program.files(asked.script, name, place.namespace, asked.beside)
-    request = _request(asked, name, place, framework, what)
+        what = program.on_a_cluster(training.script, training.image)
+        files = program.files(training.script, name, place.namespace, training.beside)
+    request = _request(training, name, place, framework, what)
     if files is not None:
         request = replace(request, code=program.volume(files))
     return manifest(request), files
 
 
 def _request(
-    asked: Asked, name: str, place: Place, framework: TrainingFramework, what: Program
+    training: TrainingRequest, name: str, place: Place, framework: TrainingFramework, what: Program
 ) -> JobRequest:
-    annotations = asked.script.annotations
-    if asked.output_model:
-        annotations[OUTPUT_MODEL] = asked.output_model
-        if asked.output_claim:
-            annotations[OUTPUT_CLAIM] = asked.output_claim
+    annotations = training.script.annotations
+    if training.output_model:
+        annotations[OUTPUT_MODEL] = training.output_model
+        if training.output_claim:
+            annotations[OUTPUT_CLAIM] = training.output_claim
         if register.runs_at(place):
             annotations[OUTPUT_REGISTER] = register.PLATFORM
     request = JobRequest(
         name=name,
         framework=framework,
         program=what,
-        workers=asked.workers,
-        replicas=asked.replicas,
+        workers=training.workers,
+        replicas=training.replicas,
         namespace=place.namespace,
-        restart=cast("RestartPolicy", asked.restart),  # `manifest` refuses what is none
-        restart_scope=cast("RestartScope | None", asked.restart_scope),
-        backoff_limit=asked.backoff_limit,
-        deadline=asked.deadline,
+        restart=cast("RestartPolicy", training.restart),  # `manifest` refuses what is none
+        restart_scope=cast("RestartScope | None", training.restart_scope),
+        backoff_limit=training.backoff_limit,
+        deadline=training.deadline,
         annotations=annotations,
     )
-    environment = {**what.environment, **asked.environment}
-    if "PYTHONPATH" in asked.environment:  # the user's own first, and still `steelyard.progress`
+    environment = {**what.environment, **training.environment}
+    if "PYTHONPATH" in training.environment:  # the user's own first, and still `steelyard.progress`
         environment["PYTHONPATH"] += f":{what.environment['PYTHONPATH']}"
     if place.state is not None:
-        environment = program.threads(sum(request.counts.values()), asked.environment) | environment
-    return replace(request, program=replace(what, environment=environment, resources=asked.resources))
+        environment = program.threads(sum(request.counts.values()), training.environment) | environment
+    return replace(request, program=replace(what, environment=environment, resources=training.resources))
 
 
-async def _told_end(ended: Ended, place: Place, api: "RestCluster", screen: Screen) -> Ended:
+async def _report_end(ended: Ended, place: Place, api: "RestCluster", screen: Screen) -> Ended:
     """The last words; of a job that promised a Model, once it is there."""
     job, code = ended.job, ended.exit_code
     if job.state == "Succeeded" and job.output_model:
@@ -255,6 +257,6 @@ def _result(job: JobView, code: int) -> Json:
     }
 
 
-def _told(asked: Asked) -> str:
-    words = " ".join([str(asked.script.path), *asked.script.arguments])
-    return f"python {words}" if asked.script.is_python else words
+def _command_line(training: TrainingRequest) -> str:
+    words = " ".join([str(training.script.path), *training.script.arguments])
+    return f"python {words}" if training.script.is_python else words

@@ -34,7 +34,7 @@ class Follower:
         self._failures = len(job.failures)
         self._running = job.state == "Running"
         if isinstance(screen, Plain):
-            screen.prefixes.expect([each.name for each in job.replicas])
+            screen.prefixes.expect([replica.name for replica in job.replicas])
 
     async def run(self, events: AsyncGenerator[Event, None]) -> JobView:
         """Show all events; return the job as it was at the end."""
@@ -71,7 +71,7 @@ class Follower:
             self._once("no operator has taken up the job yet; does one run on this cluster?")
         if self._raw:
             return
-        leader = next((each.name for each in self.job.replicas if each.name in self._reports), "")
+        leader = next((replica.name for replica in self.job.replicas if replica.name in self._reports), "")
         progress, pace = self._reports.get(leader), self._paces.get(leader, Pace())
         if self.job.state == "Suspended":
             progress = None  # what it was when it was stopped

@@ -113,7 +113,7 @@ class Session:
 
     @contextmanager
     def _held(self, question: str) -> Iterator[None]:
-        """It stays in sight."""
+        """Keep the question in sight while the context lasts."""
         self._screen.say(question)
         self._screen.hold(True)
         try:
@@ -144,13 +144,13 @@ class Session:
         signalled = asyncio.ensure_future(self._signals.get())
         await asyncio.wait({gone, signalled}, return_when=asyncio.FIRST_COMPLETED)
         ended = gone.done()
-        for each in (gone, signalled):
-            each.cancel()
+        for task in (gone, signalled):
+            task.cancel()
         await asyncio.gather(gone, signalled, return_exceptions=True)
-        told = "is stopped" if ended else "will stop"
+        verb = "is stopped" if ended else "will stop"
         self._screen.ends(
             {"exit": EXIT_INTERRUPTED, "stopped": True, "job": job.name},
-            f"{wording.full_name(job)} {told}\n"
+            f"{wording.full_name(job)} {verb}\n"
             f"  go on with it:  {self._place.command(f'resume {job.name}')}\n"
             f"  delete it:      {self._place.command(f'delete {job.name}')}",
         )
@@ -182,7 +182,10 @@ def _at_terminal() -> bool:
 def _at_rest(job: JobView) -> bool:
     """Suspended, and no replica is left."""
     status = job.resource.get("status") or {}
-    active = sum(int(each.get("active") or 0) for each in (status.get("replicaStatuses") or {}).values())
+    active = sum(
+        int(replica_status.get("active") or 0)
+        for replica_status in (status.get("replicaStatuses") or {}).values()
+    )
     return job.state == "Suspended" and not active
 
 

@@ -20,13 +20,13 @@ async def framework(cluster: "RestCluster | None", name: str, *, apply: bool) ->
     """One of ours, a Framework that the cluster has, or that of a file. Raises BadJob, UsageError."""
     if not name.endswith(ENDINGS):
         return await jobs.framework(cluster, name)
-    found = read(Path(name))
+    framework = read(Path(name))
     if apply and cluster is not None:
         try:
-            await cluster.create(FRAMEWORKS, found)
+            await cluster.create(FRAMEWORKS, framework)
         except AlreadyExists:
-            await cluster.patch(FRAMEWORKS, found["metadata"]["name"], {"spec": found["spec"]})
-    return of_resource(found)
+            await cluster.patch(FRAMEWORKS, framework["metadata"]["name"], {"spec": framework["spec"]})
+    return of_resource(framework)
 
 
 def read(path: Path) -> Json:
@@ -34,9 +34,9 @@ def read(path: Path) -> Json:
     import yaml
 
     try:
-        found = yaml.safe_load(path.read_text())
+        framework = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"--framework {path}: {error}") from error
-    if not isinstance(found, dict) or found.get("kind") != FRAMEWORKS.kind:
+    if not isinstance(framework, dict) or framework.get("kind") != FRAMEWORKS.kind:
         raise UsageError(f"--framework {path}: should hold one resource of kind Framework")
-    return found
+    return framework

@@ -13,26 +13,26 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 def environment(given: Sequence[str]) -> dict[str, str]:
     """`NAME=VALUE`; `NAME` alone takes the value that it has here. Raises UsageError."""
-    found = {}
-    for each in given:
-        name, equals, value = each.partition("=")
+    variables = {}
+    for text in given:
+        name, equals, value = text.partition("=")
         if not _NAME.fullmatch(name):
-            raise UsageError(f"--env {each}: should be NAME=VALUE, or NAME for its value here")
+            raise UsageError(f"--env {text}: should be NAME=VALUE, or NAME for its value here")
         if not equals and name not in os.environ:
             raise UsageError(f"--env {name}: is not set here; give a value with --env {name}=VALUE")
-        found[name] = value if equals else os.environ[name]
-    return found
+        variables[name] = value if equals else os.environ[name]
+    return variables
 
 
 def replicas(given: Sequence[str]) -> dict[str, int]:
     """`PS=2`. Raises UsageError."""
-    found = {}
-    for each in given:
-        role, _, count = each.partition("=")
+    counts = {}
+    for text in given:
+        role, _, count = text.partition("=")
         if not role or not (count.isascii() and count.isdecimal()) or len(count) > DIGITS:
-            raise UsageError(f"--replicas {each}: should be TYPE=NUMBER, such as PS=2")
-        found[role] = int(count)
-    return found
+            raise UsageError(f"--replicas {text}: should be TYPE=NUMBER, such as PS=2")
+        counts[role] = int(count)
+    return counts
 
 
 def resources(cpus: str | None, memory: str | None, gpus: int | None) -> dict[str, str]:

@@ -56,14 +56,14 @@ def script(text: str, arguments: Sequence[str]) -> Script:
 
 def guess(program: Script) -> TrainingFramework:
     """The framework that the script imports. Raises UsageError where that is not clear."""
-    found = imported(program.source) if program.is_python else None
-    if found is None:
-        known = ", ".join(each.name for each in KNOWN)
+    framework = imported(program.source) if program.is_python else None
+    if framework is None:
+        known = ", ".join(known_framework.name for known_framework in KNOWN)
         raise UsageError(
             f"--framework: is missing, and {program.path} does not say it by its imports; it should be {known}, "
             "or a resource of kind Framework"
         )
-    return found
+    return framework
 
 
 def check_python(program: Script, framework: str, python: Path | None) -> Path:
@@ -109,13 +109,13 @@ def files(program: Script, name: str, namespace: str, beside: Sequence[Path]) ->
     """The ConfigMap that carries the script, the files beside it and `steelyard.progress`. Raises UsageError."""
     import steelyard.progress
 
-    found = {path.name: _content(path) for path in (program.path, *beside)}
-    if len(found) <= len(beside):
+    contents = {path.name: _content(path) for path in (program.path, *beside)}
+    if len(contents) <= len(beside):
         raise UsageError(
             "--file: two files have the same name; each needs a name of its own, as all lie in one folder"
         )
-    found[PROGRESS_KEY] = _content(Path(steelyard.progress.__file__))
-    size = sum(map(len, found.values()))
+    contents[PROGRESS_KEY] = _content(Path(steelyard.progress.__file__))
+    size = sum(map(len, contents.values()))
     if size > CODE_BYTES:
         raise UsageError(
             f"{program.path}: with the files beside it has {size} bytes; {CODE_BYTES} may travel along"
@@ -124,10 +124,10 @@ def files(program: Script, name: str, namespace: str, beside: Sequence[Path]) ->
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": f"{name}-code", "namespace": namespace},
-        "data": {name: text for name, content in found.items() if (text := _text(content)) is not None},
+        "data": {name: text for name, content in contents.items() if (text := _text(content)) is not None},
         "binaryData": {
             name: base64.b64encode(content).decode()
-            for name, content in found.items()
+            for name, content in contents.items()
             if _text(content) is None
         },
     }

@@ -143,10 +143,10 @@ def run(
     code of the replica that failed it, or 1; 2 wrong usage; 130 stopped or left by a signal.
     """
     from steelyard.cli.train import option_values
-    from steelyard.cli.train.execute import Asked, go
+    from steelyard.cli.train.execute import TrainingRequest, execute
     from steelyard.cli.train.program import script as found_script
 
-    asked = Asked(
+    training = TrainingRequest(
         script=found_script(script, arguments or []),
         framework=framework,
         workers=workers,
@@ -165,4 +165,4 @@ def run(
         output_claim=output_claim,
         detach=detach,
     )
-    raise typer.Exit(go(asked, cluster, dry_run=dry_run, display=display))
+    raise typer.Exit(execute(training, cluster, dry_run=dry_run, display=display))

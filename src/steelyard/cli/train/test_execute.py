@@ -34,14 +34,14 @@ def here(tmp_path: Path) -> Place:
     return Place("default", state.kubeconfig, None, state)
 
 
-def asked(path: Path, **given: Any) -> execute.Asked:
-    found = program.Script(path, ("--epochs", "3"))
-    return execute.Asked(**{"script": found, "framework": "pytorch", "name": "digits", **given})
+def training_request(path: Path, **given: Any) -> execute.TrainingRequest:
+    completed = program.Script(path, ("--epochs", "3"))
+    return execute.TrainingRequest(**{"script": completed, "framework": "pytorch", "name": "digits", **given})
 
 
 def test_on_this_machine_the_script_runs_where_it_lies(script: Path, here: Place, tmp_path: Path) -> None:
     python = tmp_path / "env" / "bin" / "python"
-    given = asked(script, workers=2, python=python, environment={"A": "1", "PYTHONPATH": "/mine"})
+    given = training_request(script, workers=2, python=python, environment={"A": "1", "PYTHONPATH": "/mine"})
     for _ in range(2):  # the second finds the image
         made, files = execute._manifest(given, here, BY_NAME["pytorch"])
     assert files is None
@@ -49,7 +49,7 @@ def test_on_this_machine_the_script_runs_where_it_lies(script: Path, here: Place
     (container,) = template["containers"]
     assert container["command"] == ["python", str(tmp_path / "train.py"), "--epochs", "3"]
     assert container["workingDir"] == str(tmp_path)
-    env = {each["name"]: each["value"] for each in container["env"]}
+    env = {variable["name"]: variable["value"] for variable in container["env"]}
     assert (env["A"], env["PYTHONPATH"]) == ("1", f"/mine:{tmp_path}/state/python")
     assert int(env["OMP_NUM_THREADS"]) >= 1
     assert (tmp_path / "state" / "python" / "steelyard" / "progress.py").exists()
@@ -68,7 +68,7 @@ def test_to_a_cluster_the_script_travels(script: Path) -> None:
     for folder in ("a", "c"):
         Path(folder).mkdir()
         Path(folder, "b.py").touch()
-    given = asked(script, image="registry/torch", beside=(Path("model.py"),))
+    given = training_request(script, image="registry/torch", beside=(Path("model.py"),))
     made, files = execute._manifest(given, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])
     assert files is not None
     assert files["metadata"] == {"name": "digits-code", "namespace": "team"}
@@ -76,11 +76,14 @@ def test_to_a_cluster_the_script_travels(script: Path) -> None:
     assert {"train.py", "model.py", "steelyard.progress"} == set(files["data"])
     spec = made["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
     assert spec["containers"][0]["command"] == ["python", "/steelyard/code/train.py", "--epochs", "3"]
-    paths = {each["path"] for each in spec["volumes"][0]["configMap"]["items"]}
+    paths = {item["path"] for item in spec["volumes"][0]["configMap"]["items"]}
     assert paths == {"train.py", "model.py", "steelyard/progress.py"}
     for wrong, fault in (
-        (asked(script), "--image: is missing"),
-        (asked(script, image="x", beside=(Path("a/b.py"), Path("c/b.py"))), "two files have the same name"),
+        (training_request(script), "--image: is missing"),
+        (
+            training_request(script, image="x", beside=(Path("a/b.py"), Path("c/b.py"))),
+            "two files have the same name",
+        ),
     ):
         with pytest.raises(UsageError, match=fault):
             execute._manifest(wrong, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])
@@ -89,7 +92,7 @@ def test_to_a_cluster_the_script_travels(script: Path) -> None:
 @pytest.mark.parametrize("content", [b"#!/bin/sh\necho", b"\x7fELF\xff\xfe"], ids=["a script", "a binary"])
 def test_a_program_that_is_not_python_can_be_executed_there(script: Path, content: bytes) -> None:
     Path("tool").write_bytes(content)
-    given = asked(script, script=program.Script(Path("tool"), ()), image="registry/tool")
+    given = training_request(script, script=program.Script(Path("tool"), ()), image="registry/tool")
     made, files = execute._manifest(given, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])
     spec = made["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
     assert spec["containers"][0]["command"] == ["/steelyard/code/tool"]
@@ -101,7 +104,7 @@ def test_a_program_that_is_not_python_can_be_executed_there(script: Path, conten
 
 
 def test_an_output_on_a_cluster_has_a_claim(script: Path) -> None:
-    given = asked(script, image="x", output_model="digits", output_claim="models")
+    given = training_request(script, image="x", output_model="digits", output_claim="models")
     made, _ = execute._manifest(given, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])
     assert made["metadata"]["annotations"]["steelyard/output-claim"] == "models"
 
@@ -125,13 +128,13 @@ def test_what_is_wrong_is_said_before_a_platform_is_started(
         Path("plain.py").write_text("import numpy\n")
         given = {**given, "script": program.Script(Path("plain.py"))}
     with pytest.raises((UsageError, BadJob), match=fault):
-        execute._checked(asked(script, **given), here=True)
+        execute._complete(training_request(script, **given), here=True)
 
 
 def test_a_framework_is_taken_from_the_imports_and_a_name_from_the_script(script: Path) -> None:
-    found = execute._checked(asked(script, framework=None, name=None, image="x"), here=True)
-    assert found.framework == "pytorch"
-    assert (found.name or "").startswith("train-")
+    completed = execute._complete(training_request(script, framework=None, name=None, image="x"), here=True)
+    assert completed.framework == "pytorch"
+    assert (completed.name or "").startswith("train-")
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ async def test_why_there_are_no_pods_is_read_from_the_events(monkeypatch: pytest
     monkeypatch.setattr("steelyard.clusters.training.following.WARNING_SECONDS", 0.005)
     cluster, out = MemoryCluster(), io.StringIO()
     created = {**condition("Created"), "lastTransitionTime": "2026-01-01T00:00:05Z"}
-    found = await stored(cluster, make_job(conditions=[created]))
+    view = await stored(cluster, make_job(conditions=[created]))
     for second, message in ((4, "of the past"), (6, "exceeded quota")):
         event = {
             "reason": "FailedCreatePod",
@@ -44,26 +44,26 @@ async def test_why_there_are_no_pods_is_read_from_the_events(monkeypatch: pytest
             "lastTimestamp": f"2026-01-01T00:00:0{second}Z",
         }
         about = {
-            "involvedObject": {"uid": found.uid},
+            "involvedObject": {"uid": view.uid},
             "metadata": {"name": f"e{second}", "namespace": "default"},
         }
         await cluster.create(EVENTS, {**event, **about})
-    follower = Follower(Plain(out), found, raw=True)
-    running = asyncio.ensure_future(follower.run(follow(cluster, found)))
+    follower = Follower(Plain(out), view, raw=True)
+    running = asyncio.ensure_future(follower.run(follow(cluster, view)))
     await until(out.getvalue)
-    await set_status(cluster, found, conditions=["Failed"])
+    await set_status(cluster, view, conditions=["Failed"])
     await running
     assert out.getvalue() == "pytorchjob/digits waits: FailedCreatePod: exceeded quota\n"
 
 
 async def test_who_waits_hears_why(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = MemoryCluster()
-    found = await stored(cluster)
+    view = await stored(cluster)
     with pytest.raises(WaitedTooLong, match="it is Created"):
-        await control.wait_for_end(cluster, found, 0.02)
-    running = asyncio.ensure_future(control.wait_for_end(cluster, found, 5))
-    await make_pod(cluster, found, "worker-0", ["1 hello"])
-    await set_status(cluster, found, conditions=["Suspended"])
+        await control.wait_for_end(cluster, view, 0.02)
+    running = asyncio.ensure_future(control.wait_for_end(cluster, view, 5))
+    await make_pod(cluster, view, "worker-0", ["1 hello"])
+    await set_status(cluster, view, conditions=["Suspended"])
     said: list[str] = []
 
     def heard() -> bool:
@@ -71,7 +71,7 @@ async def test_who_waits_hears_why(capsys: pytest.CaptureFixture[str]) -> None:
         return any(said)
 
     await until(heard)
-    await set_status(cluster, found, conditions=["Succeeded"])
+    await set_status(cluster, view, conditions=["Succeeded"])
     assert (await running).state == "Succeeded"
     assert "".join(said) + capsys.readouterr().err == "pytorchjob/digits is stopped\n"
 
@@ -111,12 +111,12 @@ def test_programs_get_a_line_of_json_for_each_event() -> None:
 
 async def test_a_session_ends_as_its_job_does() -> None:
     cluster, out = MemoryCluster(), io.StringIO()
-    found = await stored(cluster)
-    await make_pod(cluster, found, "worker-0", ["1 hello"])
-    session = Session(cluster, found, Place("default", None), Plain(out))
+    view = await stored(cluster)
+    await make_pod(cluster, view, "worker-0", ["1 hello"])
+    session = Session(cluster, view, Place("default", None), Plain(out))
     running = asyncio.ensure_future(session.run())
     await until(lambda: "hello" in out.getvalue())
-    await set_status(cluster, found, conditions=["Failed"], failures=[FAILURE])
+    await set_status(cluster, view, conditions=["Failed"], failures=[FAILURE])
     ended = await asyncio.wait_for(running, 5)
     assert (ended.exit_code, ended.detached) == (7, False)
     assert "worker-0 | hello" in out.getvalue()
@@ -128,17 +128,17 @@ async def test_without_a_terminal_one_signal_leaves_a_job_and_two_stop_it(
 ) -> None:
     monkeypatch.setattr("steelyard.cli.train.foreground.DECIDE_SECONDS", 0.05)
     cluster, out = MemoryCluster(), io.StringIO()
-    found = await stored(cluster)
-    session = Session(cluster, found, Place("default", None), Plain(out))
+    view = await stored(cluster)
+    session = Session(cluster, view, Place("default", None), Plain(out))
     running = asyncio.ensure_future(session.run())
     for _ in range(signals):
         session._signals.put_nowait(2)
     if stopped:
         await asyncio.sleep(0.03)
-        await set_status(cluster, found, conditions=["Suspended"])
+        await set_status(cluster, view, conditions=["Suspended"])
     ended = await asyncio.wait_for(running, 5)
     assert (ended.exit_code, ended.detached) == (exit_code, not stopped)
-    now = await cluster.get(found.type, found.name, found.namespace)
+    now = await cluster.get(view.type, view.name, view.namespace)
     assert bool(now["spec"]["runPolicy"].get("suspend")) is stopped
     assert ("train resume digits" in out.getvalue()) is stopped
 

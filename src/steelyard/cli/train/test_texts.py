@@ -78,7 +78,7 @@ def test_what_happens_to_a_job_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "more", "told"),
+    ("status", "more", "expected"),
     [
         (
             {"waiting": {"reason": "ErrImageNeverPull", "message": "no"}},
@@ -94,13 +94,15 @@ def test_what_happens_to_a_job_is_said() -> None:
         ),
     ],
 )
-def test_why_a_pod_does_not_start_is_said_once(status: Any, more: dict[str, Any], told: list[str]) -> None:
+def test_why_a_pod_does_not_start_is_said_once(
+    status: Any, more: dict[str, Any], expected: list[str]
+) -> None:
     pod = {
         "metadata": {"labels": {names.REPLICA_TYPE: "worker", names.REPLICA_INDEX: "0"}},
         "spec": {"containers": [{"name": "pytorch"}]},
         "status": {**more, "containerStatuses": [{"name": "pytorch", "state": status}] if status else []},
     }
-    assert shown(PodsChanged((pod,)), PodsChanged((pod,))) == told
+    assert shown(PodsChanged((pod,)), PodsChanged((pod,))) == expected
 
 
 def test_the_end_says_what_came_of_it() -> None:
@@ -119,14 +121,14 @@ def test_the_end_says_what_came_of_it() -> None:
 
 
 def test_a_list_has_a_line_for_each_job() -> None:
-    found = [job("Running", replicas=[replica(0), replica(1, "Pending")], restarts=2), job("Failed")]
-    assert [text.split() for text in listing.rendered(found, "table", NOW).splitlines()[1:]] == [
+    two_jobs = [job("Running", replicas=[replica(0), replica(1, "Pending")], restarts=2), job("Failed")]
+    assert [text.split() for text in listing.rendered(two_jobs, "table", NOW).splitlines()[1:]] == [
         ["digits", "PyTorch", "Running", "1/2", "running", "2", "60s"],
         ["digits", "PyTorch", "Failed", "2", "0", "60s"],
     ]
-    assert listing.rendered(found, "name", NOW) == "pytorchjob/digits\npytorchjob/digits"
-    assert len(json.loads(listing.rendered(found, "json", NOW))) == 2
-    assert "default" in listing.rendered(found, "table", NOW, namespaces=True)
+    assert listing.rendered(two_jobs, "name", NOW) == "pytorchjob/digits\npytorchjob/digits"
+    assert len(json.loads(listing.rendered(two_jobs, "json", NOW))) == 2
+    assert "default" in listing.rendered(two_jobs, "table", NOW, namespaces=True)
 
 
 def test_a_description_begins_with_what_a_person_asks() -> None:
@@ -179,7 +181,7 @@ def test_a_job_that_waits_to_start_again_says_for_how_long_and_after_what() -> N
 
 
 @pytest.mark.parametrize(
-    ("state", "gone", "told"),
+    ("state", "gone", "expected"),
     [
         (
             "Suspended",
@@ -196,8 +198,8 @@ def test_a_job_that_waits_to_start_again_says_for_how_long_and_after_what() -> N
         ("Created", True, "nothing is written yet"),
     ],
 )
-def test_why_there_are_no_logs_is_said(state: str, gone: bool, told: str) -> None:
-    assert logs._why_no_lines(job(state), gone=gone) == told
+def test_why_there_are_no_logs_is_said(state: str, gone: bool, expected: str) -> None:
+    assert logs._why_no_lines(job(state), gone=gone) == expected
 
 
 @pytest.mark.parametrize(
@@ -209,9 +211,9 @@ def test_why_there_are_no_logs_is_said(state: str, gone: bool, told: str) -> Non
     ],
 )
 def test_why_there_is_no_output_is_said(outputs: dict[str, str], promised: bool, why: str) -> None:
-    found = job("Failed", outputs=outputs)
-    found.resource["metadata"]["annotations"] = {names.OUTPUT_MODEL: "m"} if promised else {}
-    assert register._why_none(found) == why
+    failed = job("Failed", outputs=outputs)
+    failed.resource["metadata"]["annotations"] = {names.OUTPUT_MODEL: "m"} if promised else {}
+    assert register._why_none(failed) == why
 
 
 def test_a_replica_that_the_job_does_not_have_is_refused() -> None:
@@ -232,4 +234,4 @@ def test_our_words_are_the_operator_s() -> None:
         theirs = ALL[known.resource.kind]
         assert (known.specs, known.container) == (theirs.specs, theirs.container)
         assert known.known == tuple(role.name for role in theirs.roles)
-    assert all(view.SPECS.search(each.specs) for each in ALL.values())
+    assert all(view.SPECS.search(framework.specs) for framework in ALL.values())

@@ -34,7 +34,7 @@ def full_name(job: JobView) -> str:
 def status_line(job: JobView, progress: Progress | None, pace: Pace, now: datetime) -> str:
     """Return the state of a job in one line, the most interesting part first."""
     total = sum(job.counts.values())
-    parts = [progress.told] if progress else []
+    parts = [progress.description] if progress else []
     left = pace.seconds_left
     if left is not None and progress and progress.share != 1:
         parts.append(f"about {duration(left)} left")
@@ -53,7 +53,7 @@ def status_line(job: JobView, progress: Progress | None, pace: Pace, now: dateti
 
 
 def failed(failure: FailureView) -> str:
-    return f"{failure.name} {failure.told}"
+    return f"{failure.name} {failure.description}"
 
 
 def goes_on(before: JobView, job: JobView, failure: FailureView, now: datetime) -> str:
@@ -62,8 +62,8 @@ def goes_on(before: JobView, job: JobView, failure: FailureView, now: datetime) 
         return failed(failure)
     if failure.action == "Ignore":
         return f"{failed(failure)}; the job goes on without it"
-    attempts = {each.name: each.attempt for each in before.replicas}
-    again = [each for each in job.replicas if each.attempt > attempts.get(each.name, 0)]
+    attempts = {replica.name: replica.attempt for replica in before.replicas}
+    again = [replica for replica in job.replicas if replica.attempt > attempts.get(replica.name, 0)]
     who = "it starts again"
     if len(again) > 1:
         every = len(again) == len(job.replicas)
@@ -85,14 +85,14 @@ def ended(job: JobView) -> str:
         after = f" after {duration(seconds)}" if seconds >= 1 else " within a second"
     with_ = f", with {count(job.restarts, 'restart')}" if job.restarts else ""
     if job.state == "Succeeded":
-        told = [f"{full_name(job)} succeeded{after}{with_}"]
-        told += [f"result: {results(job.results)}"] if job.results else []
-        return "\n".join(told)
+        sentences = [f"{full_name(job)} succeeded{after}{with_}"]
+        sentences += [f"result: {results(job.results)}"] if job.results else []
+        return "\n".join(sentences)
     cause = job.cause
-    told = [f"{full_name(job)} failed{after}{with_}: {failed(cause) if cause else job.message}"]
+    sentences = [f"{full_name(job)} failed{after}{with_}: {failed(cause) if cause else job.message}"]
     if cause and job.message and "replica(s) failed" not in job.message:
-        told.append(f"  {job.message}")
-    return "\n".join([*told, *last_words(cause, "  its last lines:")])
+        sentences.append(f"  {job.message}")
+    return "\n".join([*sentences, *last_words(cause, "  its last lines:")])
 
 
 def last_words(failure: FailureView | None, title: str) -> list[str]:
@@ -122,13 +122,13 @@ def output(job: JobView) -> str:
 
 def waiting(pods: Sequence[Json]) -> list[str]:
     """Pods that cannot start, and why: `worker-0 waits: ErrImageNeverPull: …`."""
-    found = []
+    sentences = []
     for pod in pods:
         reason, message = _waits(pod)
         if reason not in BENIGN:
             said = f"{reason}: {message}" if message else reason
-            found.append(f"{replica_of(pod)[0]} waits: {said}")
-    return found
+            sentences.append(f"{replica_of(pod)[0]} waits: {said}")
+    return sentences
 
 
 def _waits(pod: Json) -> tuple[str, str]:
@@ -136,7 +136,7 @@ def _waits(pod: Json) -> tuple[str, str]:
     state = (container_status(pod).get("state") or {}).get("waiting")
     if state:
         return str(state.get("reason") or ""), str(state.get("message") or "")
-    for each in status.get("conditions") or ():
-        if (each["type"], each["status"]) == ("PodScheduled", "False"):
-            return str(each.get("reason") or ""), str(each.get("message") or "")
+    for condition in status.get("conditions") or ():
+        if (condition["type"], condition["status"]) == ("PodScheduled", "False"):
+            return str(condition.get("reason") or ""), str(condition.get("message") or "")
     return "", ""

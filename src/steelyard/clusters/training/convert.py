@@ -63,11 +63,11 @@ def convert(document: object) -> Converted:
 
 def _framework(document: Json) -> TrainingFramework:
     kind = str(document["kind"]).lower()
-    found = BY_NAME.get(kind.removesuffix("job"))
-    if found is None:
-        there = ", ".join(dict.fromkeys(each.resource.kind for each in BY_NAME.values()))
+    framework = BY_NAME.get(kind.removesuffix("job"))
+    if framework is None:
+        there = ", ".join(dict.fromkeys(known.resource.kind for known in BY_NAME.values()))
         raise BadJob(f"kind: {document['kind']} is none that is known; there are {there}")
-    return found
+    return framework
 
 
 def _brought_up(document: Json, framework: TrainingFramework) -> Converted:
@@ -141,13 +141,13 @@ def _replica(entry: object, framework: TrainingFramework, where: str, notes: lis
 def _type(entry: Json, framework: TrainingFramework, where: str) -> str:
     given = str(_first(entry, _TYPE, ""))
     plain = given.replace("_", "").replace("-", "").lower().removeprefix("mx")
-    found = next((each for each in framework.known if each.lower() == plain), None)
-    if found is None:
+    role = next((known for known in framework.known if known.lower() == plain), None)
+    if role is None:
         there = ", ".join(framework.known)
         raise BadJob(
             f"{where}: {given or 'nothing'} is no replica type of {framework.resource.kind}; there are {there}"
         )
-    return found
+    return role
 
 
 def _template(entry: Json, where: str) -> Json:
@@ -158,10 +158,10 @@ def _template(entry: Json, where: str) -> Json:
     flat = {key: entry[key] for key in _CONTAINER if key in entry}
     containers = spec.get("containers") or entry.get("containers") or [entry.get("container") or flat]
     if not isinstance(containers, list) or not all(
-        isinstance(each, dict) and each.get("image") for each in containers
+        isinstance(container, dict) and container.get("image") for container in containers
     ):
         raise BadJob(f"{where}: has no container with an image")
-    spec["containers"] = [_container(each) for each in containers]
+    spec["containers"] = [_container(container) for container in containers]
     metadata = {"metadata": given["metadata"]} if given.get("metadata") else {}
     return {**metadata, "spec": spec}
 
@@ -179,7 +179,7 @@ def _container(given: Json) -> Json:
 
 def _name_container(template: Json, framework: TrainingFramework, where: str, notes: list[str]) -> None:
     containers = template["spec"]["containers"]
-    if any(each.get("name") == framework.container for each in containers):
+    if any(container.get("name") == framework.container for container in containers):
         return
     before = containers[0].get("name")
     containers[0] = {"name": framework.container, **{k: v for k, v in containers[0].items() if k != "name"}}
@@ -191,16 +191,20 @@ def _move_port(entry: Json, template: Json, framework: TrainingFramework, name: 
     port = _first(entry, _PORT, None)
     if port is None or (framework.name == "mxnet" and name != "Scheduler"):
         return
-    main = next(each for each in template["spec"]["containers"] if each["name"] == framework.container)
+    main = next(
+        container for container in template["spec"]["containers"] if container["name"] == framework.container
+    )
     label = f"{framework.resource.kind.lower()}-port"
     main["ports"] = [*(main.get("ports") or ()), {"name": label, "containerPort": int(port)}]
 
 
 def _drop_variables(template: Json, notes: list[str]) -> None:
     for container in template["spec"]["containers"]:
-        dropped = [each["name"] for each in _variables(container) if each["name"].startswith(_OURS)]
+        dropped = [
+            variable["name"] for variable in _variables(container) if variable["name"].startswith(_OURS)
+        ]
         if dropped:
-            container["env"] = [each for each in container["env"] if each["name"] not in dropped]
+            container["env"] = [variable for variable in container["env"] if variable["name"] not in dropped]
             notes.append(f"left out, because the operator sets them: {', '.join(sorted(dropped))}")
 
 

@@ -26,7 +26,7 @@ def condition(type: str, status: str = "True", message: str = "") -> Json:
 def make_job(name: str = "digits", *, workers: int = 2, **status: Any) -> Json:
     """A PyTorchJob; `conditions` by their types, or as they are."""
     status["conditions"] = [
-        condition(each) if isinstance(each, str) else each for each in status.get("conditions", ("Created",))
+        condition(item) if isinstance(item, str) else item for item in status.get("conditions", ("Created",))
     ]
     return {
         "apiVersion": "kubeflow.org/v1",
@@ -46,7 +46,7 @@ async def stored(cluster: MemoryCluster, job: Json | None = None) -> JobView:
 
 async def set_status(cluster: MemoryCluster, job: JobView, **status: Any) -> JobView:
     status["conditions"] = [
-        condition(each) if isinstance(each, str) else each for each in status.get("conditions", ())
+        condition(item) if isinstance(item, str) else item for item in status.get("conditions", ())
     ]
     patch: Json = {"status": status}
     return JobView(await cluster.patch(job.type, job.name, patch, job.namespace, subresource="status"))

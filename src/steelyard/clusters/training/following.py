@@ -128,14 +128,14 @@ class _Following:
             await self._finish()
         finally:
             everything = [*watches, *self._streams.values()]
-            for each in everything:
-                each.cancel()
+            for task in everything:
+                task.cancel()
             await asyncio.gather(*everything, return_exceptions=True)
             self._queue.put_nowait(None)
 
     async def _watch_job(self) -> None:
-        async with aclosing(changes(self._cluster, self._job)) as found:
-            async for job in found:
+        async with aclosing(changes(self._cluster, self._job)) as views:
+            async for job in views:
                 self._job = job
                 self._queue.put_nowait(Changed(job))
                 if job.finished:
@@ -144,28 +144,30 @@ class _Following:
 
     async def _look_for_warnings(self) -> None:
         """Why there are no Pods. Asked for now and then: no watch is kept for what is rarely needed."""
-        told: set[str] = set()
+        reported: set[str] = set()
         while True:
             await asyncio.sleep(WARNING_SECONDS)
             if self._job.state not in {"New", "Created", "Restarting"}:
                 continue
             for message in await self._warnings():
-                if message not in told:
-                    told.add(message)
+                if message not in reported:
+                    reported.add(message)
                     self._queue.put_nowait(Warned(message))
 
     async def _warnings(self) -> list[str]:
         """The operator's warnings since the job was created."""
         selector = f"involvedObject.uid={self._job.uid}"
         try:
-            found = await self._cluster.list(EVENTS, self._job.namespace, field_selector=selector)
+            events = await self._cluster.list(EVENTS, self._job.namespace, field_selector=selector)
         except ApiError:
             return []  # they may not be read, or not now
-        since = max([str(each.get("lastTransitionTime") or "") for each in self._job.conditions], default="")
+        since = max(
+            [str(condition.get("lastTransitionTime") or "") for condition in self._job.conditions], default=""
+        )
         return [
-            f"{each['reason']}: {each.get('message') or ''}"
-            for each in found.items
-            if str(each.get("reason")).startswith(HELD) and str(each.get("lastTimestamp") or "") >= since
+            f"{event['reason']}: {event.get('message') or ''}"
+            for event in events.items
+            if str(event.get("reason")).startswith(HELD) and str(event.get("lastTimestamp") or "") >= since
         ]
 
     async def _finish(self) -> None:
@@ -175,7 +177,7 @@ class _Following:
                 self._on_pod(None, pod)
         except ApiError:
             pass  # gone with the job: what is read by now is all
-        while any(not each.done() for each in self._streams.values()):
+        while any(not stream.done() for stream in self._streams.values()):
             before = self._read
             await asyncio.wait(self._streams.values(), timeout=QUIET_SECONDS)
             if self._read == before and self._queue.empty():
@@ -183,7 +185,7 @@ class _Following:
 
     @property
     def _read(self) -> int:
-        return sum(each.read for each in self._tails.values())
+        return sum(tail.read for tail in self._tails.values())
 
     def _on_pod(self, old: Json | None, new: Json | None) -> None:
         if new is None:

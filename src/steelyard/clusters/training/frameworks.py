@@ -56,14 +56,14 @@ class TrainingFramework:
         rest = workers - (1 if self.leader else 0)
         if rest > 0:
             counts[self.worker] = rest
-        for asked, count in given.items():
-            role = next((each for each in self.known if each.lower() == asked.lower()), None)
+        for name, count in given.items():
+            role = next((known for known in self.known if known.lower() == name.lower()), None)
             if role is None:
                 raise BadJob(
-                    f"--replicas {asked}={count}: {self.name} has no such replica type; "
+                    f"--replicas {name}={count}: {self.name} has no such replica type; "
                     f"there are {', '.join(self.known)}"
                 )
-            _require_count(f"--replicas {asked}={count}", count)
+            _require_count(f"--replicas {name}={count}", count)
             counts[role] = count
         counts = {role: counts[role] for role in self.known if counts.get(role)}
         if not counts:
@@ -110,7 +110,7 @@ KNOWN = (
     ),
     TrainingFramework("paddle", PADDLE_JOBS, "paddleReplicaSpecs", "paddle", "paddle", known=_TWO),
 )
-BY_NAME = {each.name: each for each in KNOWN} | {
+BY_NAME = {framework.name: framework for framework in KNOWN} | {
     "torch": KNOWN[0],
     "tf": KNOWN[1],
     "xgb": KNOWN[3],
@@ -124,13 +124,13 @@ def of_resource(framework: Json) -> TrainingFramework:
     """The framework that a resource of kind Framework describes."""
     spec, name = framework["spec"], framework["metadata"]["name"]
     roles = spec.get("roles") or [{"name": "worker"}]  # it takes any
-    names = tuple(str(each["name"]) for each in roles)
-    worker = next((each for each in names if each.lower() == "worker"), names[-1])
+    names = tuple(str(role["name"]) for role in roles)
+    worker = next((name for name in names if name.lower() == "worker"), names[-1])
     # A role that a job need not have is started for whoever asks for it.
     beside = {
-        str(each["name"]): int(each.get("default") or each["minimum"])
-        for each in roles
-        if each["name"] != worker and each.get("minimum")
+        str(role["name"]): int(role.get("default") or role["minimum"])
+        for role in roles
+        if role["name"] != worker and role.get("minimum")
     }
     return TrainingFramework(
         name=name,
@@ -149,8 +149,8 @@ def imported(source: str) -> TrainingFramework | None:
     modules = imports(source)
     if "lightning" in modules or "pytorch_lightning" in modules:
         modules |= {"torch"}
-    found = [each for each in KNOWN if each.module in modules]
-    return found[0] if len(found) == 1 else None
+    candidates = [framework for framework in KNOWN if framework.module in modules]
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def imports(source: str) -> frozenset[str]:
@@ -164,6 +164,6 @@ def imports(source: str) -> frozenset[str]:
 def _modules(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (each.name.partition(".")[0] for each in node.names)
+            yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.partition(".")[0]

@@ -46,8 +46,8 @@ def _owned(files: Json, job: Json) -> Json:
 
 async def list_jobs(cluster: Cluster, namespace: str | None = None) -> list[JobView]:
     """Jobs of all kinds, the newest last; kinds that the cluster does not have are left out."""
-    found = await asyncio.gather(*(_of_kind(cluster, each, namespace) for each in TRAINING))
-    jobs = [JobView(each) for kind in found for each in kind]
+    by_kind = await asyncio.gather(*(_of_kind(cluster, resource, namespace) for resource in TRAINING))
+    jobs = [JobView(resource) for resources in by_kind for resource in resources]
     return sorted(jobs, key=lambda job: (job.resource["metadata"].get("creationTimestamp") or "", job.name))
 
 
@@ -61,16 +61,16 @@ async def _of_kind(cluster: Cluster, resource: Resource, namespace: str | None) 
 async def find(cluster: Cluster, name: str, namespace: str) -> JobView:
     """The job called `name`, or `kind/name` where kinds share the name. Raises NoSuchJob."""
     kind, _, own = name.rpartition("/")
-    kinds = [each for each in TRAINING if not kind or kind.lower() in _words(each)]
+    kinds = [resource for resource in TRAINING if not kind or kind.lower() in _words(resource)]
     if not kinds:
-        known = ", ".join(each.kind.lower() for each in TRAINING)
+        known = ", ".join(resource.kind.lower() for resource in TRAINING)
         raise NoSuchJob(f"{name}: there is no kind {kind!r}; there are {known}")
-    found = await asyncio.gather(*(_named(cluster, each, own, namespace) for each in kinds))
-    jobs = [each for each in found if each is not None]
+    views = await asyncio.gather(*(_named(cluster, resource, own, namespace) for resource in kinds))
+    jobs = [view for view in views if view is not None]
     if len(jobs) == 1:
         return jobs[0]
     if jobs:
-        several = ", ".join(f"{each.kind.lower()}/{each.name}" for each in jobs)
+        several = ", ".join(f"{job.kind.lower()}/{job.name}" for job in jobs)
         raise NoSuchJob(f"{name}: should be one of {several}: kinds share the name")
     raise NoSuchJob(await _absent(cluster, own, namespace))
 
@@ -89,22 +89,22 @@ async def _named(cluster: Cluster, resource: Resource, name: str, namespace: str
 
 async def _absent(cluster: Cluster, name: str, namespace: str) -> str:
     there = list(dict.fromkeys(job.name for job in await list_jobs(cluster, namespace)))
-    like = [each for each in there if each.startswith(name)] or there[-5:]
+    like = [other for other in there if other.startswith(name)] or there[-5:]
     said = f"there are {', '.join(like)}" if like else "there is no job at all"
     return f"{name}: there is no such training job in namespace {namespace}; {said}"
 
 
 async def pods(cluster: Cluster, job: JobView) -> list[Json]:
     """The job's Pods, in the order of its replicas."""
-    found = (await cluster.list(PODS, job.namespace, label_selector=f"{JOB_NAME}={job.name}")).items
-    own = [each for each in found if owner(each) == job.uid]
+    labelled = (await cluster.list(PODS, job.namespace, label_selector=f"{JOB_NAME}={job.name}")).items
+    own = [pod for pod in labelled if owner(pod) == job.uid]
     return sorted(own, key=lambda pod: pod["metadata"]["name"])
 
 
 def owner(pod: Json) -> str | None:
     """The uid of its controller."""
     owners: Sequence[Json] = pod["metadata"].get("ownerReferences") or ()
-    return next((str(each["uid"]) for each in owners if each.get("controller")), None)
+    return next((str(reference["uid"]) for reference in owners if reference.get("controller")), None)
 
 
 async def stop(cluster: Cluster, job: JobView) -> JobView:
@@ -133,12 +133,12 @@ async def delete(cluster: Cluster, job: JobView) -> None:
 
 async def framework(cluster: Cluster | None, name: str) -> TrainingFramework:
     """One of ours, or a resource of kind Framework. Raises BadJob, which says what there is."""
-    if found := BY_NAME.get(name.lower()):
-        return found
+    if known := BY_NAME.get(name.lower()):
+        return known
     own = [] if cluster is None else await _of_kind(cluster, FRAMEWORKS, None)
-    if resource := next((each for each in own if each["metadata"]["name"] == name), None):
+    if resource := next((item for item in own if item["metadata"]["name"] == name), None):
         return of_resource(resource)
-    there = ", ".join([*(each.name for each in KNOWN), *(each["metadata"]["name"] for each in own)])
+    there = ", ".join([*(known.name for known in KNOWN), *(item["metadata"]["name"] for item in own)])
     raise BadJob(
         f"--framework {name}: there is no such framework; there are {there}, and others may be added as resources of "
         "kind Framework"

@@ -12,7 +12,7 @@ from steelyard.kube.cluster import Cluster, LogLine, PodLogs
 from steelyard.kube.errors import ApiError, NotFound
 from steelyard.types import Json
 
-MAIN = frozenset({*(each.container for each in KNOWN), "mpi"})
+MAIN = frozenset({*(framework.container for framework in KNOWN), "mpi"})
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
@@ -40,16 +40,16 @@ def replica_of(pod: Json) -> tuple[str, int]:
 
 def main_container(pod: Json) -> str:
     """The container that trains."""
-    names = [str(each["name"]) for each in pod["spec"]["containers"]]
+    names = [str(container["name"]) for container in pod["spec"]["containers"]]
     chosen = (pod["metadata"].get("annotations") or {}).get(DEFAULT_CONTAINER)
-    return next((each for each in names if each == chosen or (not chosen and each in MAIN)), names[0])
+    return next((name for name in names if name == chosen or (not chosen and name in MAIN)), names[0])
 
 
 def container_status(pod: Json) -> Json:
     """Return the status of the main container; empty before there is one."""
     name = main_container(pod)
-    found = (pod.get("status") or {}).get("containerStatuses") or ()
-    return next((each for each in found if each["name"] == name), {})
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return next((status for status in statuses if status["name"] == name), {})
 
 
 def has_started(pod: Json) -> bool:
@@ -77,7 +77,7 @@ class Tail:
         """Lines not yet seen. A time may come again, at a restart of the stream: then they are counted."""
         since, skip = self._last, self._same
         metadata = self.pod["metadata"]
-        found = self._logs.logs(
+        entries = self._logs.logs(
             metadata["name"],
             metadata["namespace"],
             container=main_container(self.pod),
@@ -85,13 +85,13 @@ class Tail:
             since=since,
             tail=tail,
         )
-        async for each in found:
-            if each.time < since:
+        async for entry in entries:
+            if entry.time < since:
                 continue
-            if each.time == since and skip:
+            if entry.time == since and skip:
                 skip -= 1
                 continue
-            yield self._seen(each)
+            yield self._seen(entry)
 
     def _seen(self, line: LogLine) -> Line:
         self._same = self._same + 1 if line.time == self._last else 1
@@ -107,22 +107,22 @@ async def previous(logs: PodLogs, pod: Json) -> list[Line]:
     replica, attempt = replica_of(pod)
     metadata = pod["metadata"]
     try:
-        found = logs.logs(
+        entries = logs.logs(
             metadata["name"], metadata["namespace"], container=main_container(pod), previous=True
         )
-        return [Line(replica, attempt, each.time, each.text) async for each in found]
+        return [Line(replica, attempt, entry.time, entry.text) async for entry in entries]
     except ApiError:
         return []  # kept no more
 
 
 async def written(tails: Sequence[Tail], tail: int | None = None) -> list[Line]:
     """Return the lines so far, in the order of time; Pods that have not started or are gone have none."""
-    return list(heapq.merge(*[await _whole(each, tail) for each in tails], key=lambda line: line.time))
+    return list(heapq.merge(*[await _whole(log, tail) for log in tails], key=lambda line: line.time))
 
 
 async def _whole(tail: Tail, last: int | None) -> list[Line]:
     try:
-        return [each async for each in tail.lines(follow=False, tail=last)]
+        return [line async for line in tail.lines(follow=False, tail=last)]
     except NotFound:
         return []
     except ApiError as error:
@@ -133,7 +133,7 @@ async def _whole(tail: Tail, last: int | None) -> list[Line]:
 
 def chosen(pods: Sequence[Json], replicas: Sequence[str], job: JobView) -> list[Json]:
     """The Pods of the replicas named: `worker-0`, or `worker` for all of a type."""
-    wanted = [each.lower().removeprefix(f"{job.name}-") for each in replicas]
+    wanted = [name.lower().removeprefix(f"{job.name}-") for name in replicas]
     if not wanted:
         return list(pods)
     named = [(pod, replica_of(pod)[0]) for pod in pods]

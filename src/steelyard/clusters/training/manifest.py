@@ -71,7 +71,7 @@ def manifest(request: JobRequest) -> Json:
         ("--restart-scope", request.restart_scope, (None, *get_args(RestartScope))),
     ):
         if value not in possible:
-            raise BadJob(f"{flag} {value}: should be {', '.join(each for each in possible if each)}")
+            raise BadJob(f"{flag} {value}: should be {', '.join(word for word in possible if word)}")
     for flag, number, most in (
         ("--backoff-limit", request.backoff_limit, MAX_NUMBER),
         ("--deadline", request.deadline, 2**63 - 1),
@@ -98,7 +98,7 @@ def manifest(request: JobRequest) -> Json:
 def _own(request: JobRequest) -> Json:
     """The kind's fields beside its replicas. A Chief or parameter servers end a TFJob by rules of their own."""
     if "PS" in request.counts or "Chief" in request.counts:
-        return {name: each for name, each in request.framework.spec.items() if name != "successPolicy"}
+        return {name: value for name, value in request.framework.spec.items() if name != "successPolicy"}
     return request.framework.spec
 
 

@@ -27,7 +27,12 @@ class Progress:
 
     @property
     def told(self) -> str:
-        """`epoch 2 of 5, step 120 of 1000, loss 0.312`."""
+        """The same as `description`, under its earlier name."""
+        return self.description
+
+    @property
+    def description(self) -> str:
+        """The report in words: `epoch 2 of 5, step 120 of 1000, loss 0.312`."""
         rest = dict(self.values)
         parts = []
         for done, total in reversed(_SHARES):
@@ -44,19 +49,19 @@ def parse(text: str) -> Progress | None:
     if start < 0:
         return None
     try:
-        found, _ = json.JSONDecoder().raw_decode(text[start:])
+        report, _ = json.JSONDecoder().raw_decode(text[start:])
     except ValueError:
         return None
-    values = found.get("progress")
+    values = report.get("progress")
     return Progress(values) if isinstance(values, dict) else None
 
 
 def newest(lines: Iterable[str]) -> Progress | None:
     """The last report in them."""
-    found = None
-    for each in lines:
-        found = parse(each) or found
-    return found
+    report = None
+    for line in lines:
+        report = parse(line) or report
+    return report
 
 
 class Pace:

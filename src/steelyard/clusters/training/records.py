@@ -60,7 +60,12 @@ class FailureView:
 
     @property
     def told(self) -> str:
-        """`ended with exit code 1`, `was killed (SIGKILL, exit code 137)`, `ran out of memory (exit code 137)`."""
+        """The same as `description`, under its earlier name."""
+        return self.description
+
+    @property
+    def description(self) -> str:
+        """The end in words: `ended with exit code 1`, `was killed (SIGKILL, exit code 137)`, `ran out of memory (exit code 137)`."""
         return ending(self.exit_code, self.reason)
 
 

@@ -38,7 +38,7 @@ def test_a_list_of_replicas_becomes_an_mxjob() -> None:
     assert job["metadata"] == {"name": "digits", "namespace": "team"}
     assert job["spec"]["jobMode"] == "MXTrain"
     specs = job["spec"]["mxReplicaSpecs"]
-    assert {name: each["replicas"] for name, each in specs.items()} == {
+    assert {name: spec["replicas"] for name, spec in specs.items()} == {
         "Scheduler": 1,
         "Server": 1,
         "Worker": 2,
@@ -127,7 +127,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(
-    ("document", "message"), [each[1:] for each in WRONG], ids=[each[0] for each in WRONG]
+    ("document", "message"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG]
 )
 def test_what_is_not_understood_is_named(document: Any, message: str) -> None:
     with pytest.raises(BadJob, match=message):

@@ -74,21 +74,21 @@ async def test_logs_of_all_replicas_are_merged_by_time(cluster: MemoryCluster) -
     await make_pod(cluster, await stored(cluster, make_job("other")), "worker-0", ["1 no"])
     pods = await training.pods(cluster, job)
     lines = await training.written([training.Tail(cluster, pod) for pod in pods])
-    assert [(each.replica, each.text) for each in lines] == [
+    assert [(line.replica, line.text) for line in lines] == [
         ("worker-0", "a"),
         ("worker-1", "b"),
         ("worker-0", "c"),
     ]
-    for asked, names in ((["worker-1"], ["worker-1"]), (["Worker"], ["worker-0", "worker-1"]), (["ps"], [])):
-        assert [logs.replica_of(pod)[0] for pod in training.chosen(pods, asked, job)] == names
+    for wanted, names in ((["worker-1"], ["worker-1"]), (["Worker"], ["worker-0", "worker-1"]), (["ps"], [])):
+        assert [logs.replica_of(pod)[0] for pod in training.chosen(pods, wanted, job)] == names
 
 
 async def test_a_log_read_on_repeats_no_line_and_drops_none(cluster: MemoryCluster) -> None:
     pod = await make_pod(cluster, await stored(cluster), "worker-0", ["1 a", "2 b", "2 b"])
     tail = training.Tail(cluster, pod)
-    assert [each.text async for each in tail.lines(follow=False)] == ["a", "b", "b"]
+    assert [line.text async for line in tail.lines(follow=False)] == ["a", "b", "b"]
     cluster.written[pod["metadata"]["uid"]] += [written("2 c"), written("3 d")]
-    assert [each.text async for each in tail.lines(follow=False)] == ["c", "d"]
+    assert [line.text async for line in tail.lines(follow=False)] == ["c", "d"]
 
 
 async def followed(
@@ -160,12 +160,14 @@ async def test_what_a_pod_wrote_is_read_though_the_job_ended_before_the_pod_was_
 
 async def test_who_waits_for_a_job_that_is_deleted_is_told(cluster: MemoryCluster) -> None:
     job = await stored(cluster)
-    asked = [asyncio.ensure_future(each) for each in (followed(cluster, job), training.wait(cluster, job))]
+    waiters = [
+        asyncio.ensure_future(waiter) for waiter in (followed(cluster, job), training.wait(cluster, job))
+    ]
     await asyncio.sleep(0.02)
     await cluster.delete(PYTORCH_JOBS, job.name, "default")
-    for each in asked:
+    for waiter in waiters:
         with pytest.raises(training.JobDeleted, match="digits: was deleted"):
-            await asyncio.wait_for(each, 5)
+            await asyncio.wait_for(waiter, 5)
     with pytest.raises(training.JobDeleted):  # gone before anything is watched
         await asyncio.wait_for(training.wait(cluster, job), 5)
 

@@ -129,8 +129,8 @@ def test_bounds_are_those_of_the_definitions() -> None:
     ],
 )
 def test_the_framework_is_what_the_program_imports(source: str, name: str) -> None:
-    found = imported(source)
-    assert (found.name if found else "") == name
+    framework = imported(source)
+    assert (framework.name if framework else "") == name
 
 
 def test_a_fresh_name_comes_from_the_program_s() -> None:

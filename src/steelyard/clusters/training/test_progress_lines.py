@@ -20,12 +20,12 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
     ],
 )
 def test_a_report_is_found_in_a_line(text: str, values: dict[str, int] | None) -> None:
-    found = parse(text)
-    assert (found.values if found else None) == values
+    report = parse(text)
+    assert (report.values if report else None) == values
 
 
 @pytest.mark.parametrize(
-    ("values", "told", "share"),
+    ("values", "expected", "share"),
     [
         ({"step": 5, "total": 10, "loss": 0.123456}, "step 5 of 10, loss 0.1235", 0.5),
         ({"epoch": 1, "epochs": 4}, "epoch 1 of 4", 0.25),
@@ -35,14 +35,14 @@ def test_a_report_is_found_in_a_line(text: str, values: dict[str, int] | None) -
         ({"step": 1, "total": 0}, "step 1 of 0", None),
     ],
 )
-def test_a_report_is_told_in_words(values: dict[str, object], told: str, share: float | None) -> None:
-    assert (Progress(values).told, Progress(values).share) == (told, share)
+def test_a_report_is_told_in_words(values: dict[str, object], expected: str, share: float | None) -> None:
+    assert (Progress(values).description, Progress(values).share) == (expected, share)
 
 
 def test_the_newest_report_counts() -> None:
-    found = newest(['{"progress": {"step": 1}}', "text", '{"progress": {"step": 2}}', "text"])
-    assert found is not None
-    assert found.values == {"step": 2}
+    report = newest(['{"progress": {"step": 1}}', "text", '{"progress": {"step": 2}}', "text"])
+    assert report is not None
+    assert report.values == {"step": 2}
 
 
 def test_the_rest_takes_as_long_as_the_pace_says_and_a_restart_begins_anew() -> None:

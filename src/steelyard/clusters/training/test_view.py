@@ -26,7 +26,7 @@ def test_the_state_is_the_condition_that_holds(conditions: list[Any], state: str
 
 
 @pytest.mark.parametrize(
-    ("code", "reason", "told"),
+    ("code", "reason", "expected"),
     [
         (1, "Error", "ended with exit code 1"),
         (137, "Error", "was killed (SIGKILL, exit code 137)"),
@@ -38,8 +38,8 @@ def test_the_state_is_the_condition_that_holds(conditions: list[Any], state: str
         (None, "", "failed"),
     ],
 )
-def test_an_end_is_told_in_words(code: int | None, reason: str, told: str) -> None:
-    assert ending(code, reason) == told
+def test_an_end_is_told_in_words(code: int | None, reason: str, expected: str) -> None:
+    assert ending(code, reason) == expected
 
 
 def failure(index: int, code: int | None, action: str = "Restart") -> dict[str, Any]:
@@ -67,7 +67,7 @@ def test_restarts_in_place_that_used_up_the_limit_end_it_as_the_last_of_them() -
 
 def test_replicas_are_all_there_also_before_the_operator_has_seen_the_job() -> None:
     job = JobView(make_job(workers=2, replicas=[{"type": "Worker", "index": 1, "phase": "Running"}]))
-    assert [(each.name, each.phase) for each in job.replicas] == [
+    assert [(replica.name, replica.phase) for replica in job.replicas] == [
         ("worker-0", "Pending"),
         ("worker-1", "Running"),
     ]
@@ -80,7 +80,12 @@ def test_what_a_job_leaves_to_its_framework_is_as_many_as_there_are() -> None:
     assert JobView(job).counts == {"Worker": 1}
     job["status"]["replicas"] = [{"type": "Worker", "index": index} for index in range(4)]
     assert JobView(job).counts == {"Worker": 4}
-    assert [each.name for each in JobView(job).replicas] == ["worker-0", "worker-1", "worker-2", "worker-3"]
+    assert [replica.name for replica in JobView(job).replicas] == [
+        "worker-0",
+        "worker-1",
+        "worker-2",
+        "worker-3",
+    ]
 
 
 @pytest.mark.parametrize("consequence", [True, False])

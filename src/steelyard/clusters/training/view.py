@@ -72,7 +72,9 @@ class JobView:
         return tuple(self._status.get("conditions") or ())
 
     def holds(self, type: str) -> bool:
-        return any(each["type"] == type and each["status"] == "True" for each in self.conditions)
+        return any(
+            condition["type"] == type and condition["status"] == "True" for condition in self.conditions
+        )
 
     @property
     def state(self) -> str:
@@ -90,7 +92,12 @@ class JobView:
     def message(self) -> str:
         """The operator's message about the state."""
         return next(
-            (str(each.get("message") or "") for each in self.conditions if each["type"] == self.state), ""
+            (
+                str(condition.get("message") or "")
+                for condition in self.conditions
+                if condition["type"] == self.state
+            ),
+            "",
         )
 
     @property
@@ -109,27 +116,29 @@ class JobView:
         """Replicas wanted, by type; what the job leaves to its framework is seen in the status, and 1 before that."""
         fields = (_object(value) for name, value in self._spec.items() if SPECS.search(name))
         roles = next(filter(None, fields), {})
-        seen = Counter(str(each["type"]) for each in self._status.get("replicas") or ())
+        seen = Counter(str(replica["type"]) for replica in self._status.get("replicas") or ())
         usual = {role: seen[role] if seen else 1 for role in roles}
         return {
-            role: usual[role] if (given := _object(each).get("replicas")) is None else _count(given)
-            for role, each in roles.items()
+            role: usual[role] if (given := _object(spec).get("replicas")) is None else _count(given)
+            for role, spec in roles.items()
         }
 
     @cached_property
     def replicas(self) -> tuple[ReplicaView, ...]:
         """Every replica, also those of which the operator has said nothing yet."""
-        known = {each.name: each for each in map(replica_of_status, self._status.get("replicas") or ())}
+        known = {
+            replica.name: replica for replica in map(replica_of_status, self._status.get("replicas") or ())
+        }
         wanted = (ReplicaView(role, index) for role, n in self.counts.items() for index in range(n))
-        return tuple({each.name: known.get(each.name, each) for each in wanted}.values())
+        return tuple({replica.name: known.get(replica.name, replica) for replica in wanted}.values())
 
     @property
     def running(self) -> int:
-        return sum(each.phase == "Running" for each in self.replicas)
+        return sum(replica.phase == "Running" for replica in self.replicas)
 
     @property
     def succeeded(self) -> int:
-        return sum(each.phase == "Succeeded" for each in self.replicas)
+        return sum(replica.phase == "Succeeded" for replica in self.replicas)
 
     @property
     def restarts(self) -> int:
@@ -147,7 +156,7 @@ class JobView:
     @property
     def cause(self) -> FailureView | None:
         """The failure that a failed job owes its end to; None where it ended for another reason, such as a deadline."""
-        final = [each for each in self.failures if each.action == "Fail"]
+        final = [failure for failure in self.failures if failure.action == "Fail"]
         if final:
             return final[0]
         return self.failures[-1] if self.failures and "backoff limit" in self.message else None

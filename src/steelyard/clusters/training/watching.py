@@ -22,8 +22,8 @@ async def wait(
     if until(job):
         return job
     try:
-        async with asyncio.timeout(timeout), aclosing(changes(cluster, job)) as found:
-            async for now in found:
+        async with asyncio.timeout(timeout), aclosing(changes(cluster, job)) as views:
+            async for now in views:
                 if until(now):
                     return now
     except TimeoutError:
@@ -41,8 +41,8 @@ async def changes(cluster: Cluster, job: JobView) -> AsyncGenerator[JobView, Non
         while (now := await queue.get()) is not None:
             yield now
     finally:
-        for each in (task, gone):
-            each.cancel()
+        for waiting in (task, gone):
+            waiting.cancel()
         await asyncio.gather(task, gone, return_exceptions=True)
 
 

@@ -42,7 +42,7 @@ def judged_output(folder: RunFolder, request: RunRequest) -> FileStore:
 
 
 async def write_judged(
-    run: Run, specs: Sequence[JudgeSpec], found: Sequence[Verdicts], store: FileStore | None = None
+    run: Run, specs: Sequence[JudgeSpec], verdicts: Sequence[Verdicts], store: FileStore | None = None
 ) -> Manifest:
     """The whole of it; the manifest comes last and makes it count. The same verdicts give the same bytes."""
     store = store or FileStore(run.folder.path.absolute() / JUDGED)
@@ -51,7 +51,7 @@ async def write_judged(
     with tempfile.TemporaryDirectory(prefix="steelyard-judged-") as scratch:
         for number, path in enumerate(run.files):
             name = layout.verified(number)
-            entry = await asyncio.to_thread(_with_verdicts, run, path, found, Path(scratch) / name)
+            entry = await asyncio.to_thread(_with_verdicts, run, path, verdicts, Path(scratch) / name)
             await store.put_file(name, Path(scratch) / name)
             entries.append(entry)
     kept = {entry.path for entry in entries}
@@ -73,14 +73,14 @@ def _record(run: Run, spec: JudgeSpec) -> dict[str, JsonValue]:
     return {**settings, "manifestSha256": hashlib.sha256(manifest).hexdigest()}
 
 
-def _with_verdicts(run: Run, source: Path, found: Sequence[Verdicts], target: Path) -> FileEntry:
+def _with_verdicts(run: Run, source: Path, verdicts: Sequence[Verdicts], target: Path) -> FileEntry:
     numbers = {name: number for number, name in enumerate(run.manifest.replications)}
     file = pq.ParquetFile(source)
     writer: pq.ParquetWriter | None = None
     rows = 0
     try:
         for batch in file.iter_batches(BATCH):
-            table = _joined(batch, numbers, found)
+            table = _joined(batch, numbers, verdicts)
             if writer is None:
                 writer = pq.ParquetWriter(target, table.schema, compression="zstd")
             writer.write_batch(table)
@@ -93,7 +93,7 @@ def _with_verdicts(run: Run, source: Path, found: Sequence[Verdicts], target: Pa
     return FileEntry(path=target.name, size=target.stat().st_size, sha256=digest, rows=rows)
 
 
-def _joined(batch: pa.RecordBatch, numbers: dict[str, int], found: Sequence[Verdicts]) -> pa.RecordBatch:
+def _joined(batch: pa.RecordBatch, numbers: dict[str, int], judges: Sequence[Verdicts]) -> pa.RecordBatch:
     """The rows with a list of verdicts in the first response of each."""
     indexes = batch.column(INDEX).to_numpy()
     replications = np.asarray(
@@ -104,9 +104,9 @@ def _joined(batch: pa.RecordBatch, numbers: dict[str, int], found: Sequence[Verd
     starts = _offsets(lengths)
     values: Any = column.flatten()
     answered = np.flatnonzero(lengths)
-    verdicts = _interleaved([each.of(indexes[answered], replications[answered]) for each in found])
+    verdicts = _interleaved([of_judge.of(indexes[answered], replications[answered]) for of_judge in judges])
     counts = np.zeros(len(values), dtype=np.int32)
-    counts[starts.to_numpy()[answered]] = len(found)
+    counts[starts.to_numpy()[answered]] = len(judges)
     listed: Any = pa.ListArray.from_arrays(_offsets(counts), verdicts)
     fields = [*values.type, pa.field(VERDICTS, listed.type)]
     structs = pa.StructArray.from_arrays([*values.flatten(), listed], fields=fields)
@@ -119,10 +119,10 @@ def _offsets(lengths: Any) -> Any:
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
 
 
-def _interleaved(each: "Sequence[pa.StructArray]") -> Any:
+def _interleaved(arrays: "Sequence[pa.StructArray]") -> Any:
     """Answer by answer, the verdict of every judge in their order."""
-    count = len(each[0])
-    order = np.arange(count * len(each)).reshape(len(each), count).T.reshape(-1)
-    whole: Any = pa.concat_arrays(list(each))
+    count = len(arrays[0])
+    order = np.arange(count * len(arrays)).reshape(len(arrays), count).T.reshape(-1)
+    whole: Any = pa.concat_arrays(list(arrays))
     assert whole.type == VERDICT
     return whole.take(pa.array(order))

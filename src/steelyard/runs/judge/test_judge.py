@@ -48,11 +48,11 @@ async def test_each_answer_is_judged_and_the_verdicts_are_stored_beside_it(tmp_p
     async with endpoint(model_and_judges) as server:
         result = await run(judged_request(tmp_path, server), tmp_path / "run", no_key())
     assert (result.judge_errors, result.exit_code) == (1, 3)
-    found = verdicts(tmp_path / "run")
-    assert [response["text"] for response in found] == [str(number) for number in range(10)]
-    told = [response["verdicts"][0] for response in found]
-    assert [each["score"] for each in told] == [1, 0, 1, 0, 1, 0, 1, None, 1, 0]
-    assert told[1] == {
+    responses = verdicts(tmp_path / "run")
+    assert [response["text"] for response in responses] == [str(number) for number in range(10)]
+    given = [response["verdicts"][0] for response in responses]
+    assert [verdict["score"] for verdict in given] == [1, 0, 1, 0, 1, 0, 1, None, 1, 0]
+    assert given[1] == {
         "judge": "judge",
         "verdict": "incorrect",
         "score": 0.0,
@@ -61,7 +61,7 @@ async def test_each_answer_is_judged_and_the_verdicts_are_stored_beside_it(tmp_p
         "pairs": None,
         "flips": None,
     }
-    assert told[7]["error"] == "there is no verdict in: I would rather not say."
+    assert given[7]["error"] == "there is no verdict in: I would rather not say."
     nested = RunFolder(tmp_path / "run").judge("judge")
     assert nested.verified
     assert (nested.path / QUESTIONS).read_text().count("\n") == 10
@@ -89,8 +89,8 @@ async def test_a_judge_added_later_is_asked_and_the_answers_are_not(tmp_path: Pa
         await run(both, tmp_path / "run", no_key())
         assert len(server.bodies) == 30
         assert [body["model"] for body in server.bodies[20:]] == ["other"] * 10
-    told = [each["judge"] for each in verdicts(tmp_path / "run")[0]["verdicts"]]
-    assert told == ["judge", "second"]
+    judges = [verdict["judge"] for verdict in verdicts(tmp_path / "run")[0]["verdicts"]]
+    assert judges == ["judge", "second"]
 
 
 async def test_another_question_needs_another_name(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ async def test_the_judge_sees_question_answer_target_and_criteria(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("said", "expected"),
     [
         ("VERDICT: correct", ("correct", 1.0)),
         ("VERDICT: correct\nbut then\nVerdict: **Incorrect**.", ("incorrect", 0.0)),
@@ -142,9 +142,13 @@ async def test_the_judge_sees_question_answer_target_and_criteria(tmp_path: Path
         ("", "there is no verdict in: nothing"),
     ],
 )
-def test_of_several_verdicts_the_last_counts_and_others_are_told(said: str, found: JsonValue) -> None:
+def test_of_several_verdicts_the_last_counts_and_others_are_told(said: str, expected: JsonValue) -> None:
     read = Parser(JudgeSpec("judge"))({"text": said})
-    assert (found == read["error"]) if isinstance(found, str) else (found == (read["verdict"], read["score"]))
+    assert (
+        (expected == read["error"])
+        if isinstance(expected, str)
+        else (expected == (read["verdict"], read["score"]))
+    )
 
 
 def test_a_judge_that_was_cut_off_is_told_so() -> None:

@@ -53,9 +53,9 @@ class Verdicts:
         """The verdicts on these answers, in their order; null for what the judge was not asked."""
         wanted = indexes * self.replications + replications
         places = np.searchsorted(self.keys, wanted)
-        found = np.minimum(places, len(self.keys) - 1)
-        missing = self.keys[found] != wanted
-        places_or_null: Any = pa.array(found, pa.int64(), mask=missing)
+        nearest = np.minimum(places, len(self.keys) - 1)
+        missing = self.keys[nearest] != wanted
+        places_or_null: Any = pa.array(nearest, pa.int64(), mask=missing)
         taken = self.table.take(places_or_null)
         columns: list[Any] = [taken[name].combine_chunks() for name in _FIELDS]
         return pa.StructArray.from_arrays(columns, fields=list(VERDICT), mask=pa.array(missing))

@@ -81,16 +81,16 @@ def _is_share(metric: str, values: Sequence[JsonValue], mean: float) -> bool:
 
 def document_of(
     key: Key,
-    asked: tuple[list[int], str],
+    origin: tuple[list[int], str],
     samples: Sequence[Mapping[str, JsonValue]],
     results: Mapping[str, JsonValue],
     shares: Mapping[str, Sequence[str]],
 ) -> Document:
     """A document by lm-eval's samples of it, one for each filter; it failed where there is none.
 
-    `asked` are the numbers of its requests, and its target.
+    `origin` are the numbers of its requests, and its target.
     """
-    (task, number), (rows, label) = key, asked
+    (task, number), (rows, label) = key, origin
     metrics = {
         f"{metric},{sample['filter']}": value
         for sample in samples

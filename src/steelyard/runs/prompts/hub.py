@@ -49,10 +49,10 @@ class HubName:
 
 def parse_name(location: str) -> HubName:
     """UsageError when it is no name of a dataset."""
-    found = _NAME.fullmatch(location)
-    if found is None:
+    match = _NAME.fullmatch(location)
+    if match is None:
         raise UsageError(f"{location}: should be hf:ORG/NAME[/CONFIG][@SPLIT][#REVISION]")
-    return HubName(**found.groupdict())
+    return HubName(**match.groupdict())
 
 
 @dataclass(frozen=True)
@@ -117,33 +117,33 @@ class _Hub:
 
     def commit(self, name: HubName) -> str:
         """The hash of the commit that the revision is now."""
-        info = self._told(lambda: self._hub.HfApi().dataset_info(name.name, revision=name.revision))
+        info = self._call(lambda: self._hub.HfApi().dataset_info(name.name, revision=name.revision))
         return str(info.sha)
 
     def split(self, name: HubName) -> HubName:
         """The name with its config and split; UsageError lists those that there are."""
-        configs = self._told(
+        configs = self._call(
             lambda: self._datasets.get_dataset_config_names(name.name, revision=name.revision)
         )
         config = name.config or (configs[0] if len(configs) == 1 else "default")
         if config not in configs:
             what = f"has no config {config!r}" if name.config else "has several configs"
             raise UsageError(f"{self._location}: {what}; there are {', '.join(configs)}")
-        splits = self._told(
+        splits = self._call(
             lambda: self._datasets.get_dataset_split_names(name.name, config, revision=name.revision)
         )
-        split = name.split or next((each for each in _SPLITS if each in splits), splits[0])
+        split = name.split or next((candidate for candidate in _SPLITS if candidate in splits), splits[0])
         if split not in splits:
             raise UsageError(f"{self._location}: has no split {split!r}; there are {', '.join(splits)}")
         return replace(name, config=config, split=split)
 
     def fetch(self, name: HubName, limit: int | None, path: Path) -> None:
         """Stream the rows into `path`, which appears whole or not at all."""
-        rows = self._told(lambda: self._rows(name))
+        rows = self._call(lambda: self._rows(name))
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(f".#{os.getpid()}-{path.name}")
         try:
-            self._told(lambda: _write(rows if limit is None else rows.take(limit), scratch))
+            self._call(lambda: _write(rows if limit is None else rows.take(limit), scratch))
             scratch.replace(path)
         finally:
             scratch.unlink(missing_ok=True)
@@ -159,15 +159,15 @@ class _Hub:
             )
         return builder.as_streaming_dataset(split=name.split)
 
-    def _told(self, call: Callable[[], T]) -> T:
+    def _call(self, call: Callable[[], T]) -> T:
         try:
             return call()
         except UsageError:
             raise
         except Exception as error:  # the library wraps those of aiohttp, fsspec and httpx, and has its own
             first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-            told = first or type(error).__name__
-            raise UsageError(f"{self._location}: cannot be had from the hub: {told}") from error
+            message = first or type(error).__name__
+            raise UsageError(f"{self._location}: cannot be had from the hub: {message}") from error
 
 
 def _write(rows: JsonValue, path: Path) -> None:

@@ -180,7 +180,7 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
     group: list[pa.RecordBatch] = []
     for batch in batches:
         group.append(batch)
-        if sum(each.num_rows for each in group) >= GROUP_ROWS or _bytes(group) >= GROUP_BYTES:
+        if sum(batch.num_rows for batch in group) >= GROUP_ROWS or _bytes(group) >= GROUP_BYTES:
             yield group
             group = []
     if group:

@@ -149,11 +149,11 @@ def _jsonl(path: Path) -> Reader:
     schema, count = pa.schema([]), 0
     for line, rows in _lines(path):
         try:
-            found = pa.schema(list(pa.array(rows).type))
+            inferred = pa.schema(list(pa.array(rows).type))
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise UsageError(f"{path}, from line {line} on: {_mixed(rows) or error}") from error
         try:
-            schema = pa.unify_schemas([schema, found], promote_options="permissive")
+            schema = pa.unify_schemas([schema, inferred], promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise UsageError(f"{path}, from line {line} on: other types than before: {error}") from error
         count += len(rows)

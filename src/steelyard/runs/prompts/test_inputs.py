@@ -74,8 +74,8 @@ def test_a_map_that_does_not_fit_is_refused(tmp_path: Path, columns: dict[str, s
 def test_chosen_rows_are_in_order_and_as_many_as_asked(
     count: int, limit: int | None, sample: int | None
 ) -> None:
-    found = selected_numbers(SourceSpec("p", limit=limit, sample=sample), count)
-    numbers = list(range(count)) if found is None else found.tolist()
+    selected = selected_numbers(SourceSpec("p", limit=limit, sample=sample), count)
+    numbers = list(range(count)) if selected is None else selected.tolist()
     rest = min(count, limit or count)
     assert numbers == sorted(set(numbers))
     assert len(numbers) == min(rest, sample or rest)

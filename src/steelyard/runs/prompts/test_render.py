@@ -15,8 +15,8 @@ COLUMNS = ("prompt", "question", "choices")
 
 
 def body(spec: PromptSpec, row: dict[str, Any]) -> dict[str, Any]:
-    asked: dict[str, Any] = orjson.loads(requests(spec, "m", COLUMNS, "p.csv")(row))
-    return asked
+    body: dict[str, Any] = orjson.loads(requests(spec, "m", COLUMNS, "p.csv")(row))
+    return body
 
 
 def test_a_column_is_the_prompt() -> None:

@@ -17,7 +17,7 @@ def check(document: Document, path: Path) -> list[Fault]:
     if not isinstance(document.data, dict):
         return []
     checks = (_data, _prompts, _few_shot, _rubrics, _limits, _judges)
-    return [fault for each in checks for fault in each(document.data, document, path)]
+    return [fault for check in checks for fault in check(document.data, document, path)]
 
 
 def _data(task: dict[str, JsonValue], document: Document, path: Path) -> Iterator[Fault]:

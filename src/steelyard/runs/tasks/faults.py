@@ -39,17 +39,17 @@ def faults_of(error: ValidationError, document: Document) -> Iterator[Fault]:
     several: dict[Path, list[Error]] = {}
     for fault in error.errors():
         several.setdefault(_path(fault["loc"], document.data), []).append(fault)
-    for path, found in several.items():
-        first = found[0]
+    for path, errors in several.items():
+        first = errors[0]
         if first["type"] == "missing":
             parent = path[:-1]
             yield Fault(document.key(parent), path, _missing(path))
         elif first["type"] == "extra_forbidden":
             yield Fault(document.key(path), path, _unknown(path))
         else:
-            should = list(dict.fromkeys(_should(each) for each in found))
-            words = " or ".join([should[0], *(each.removeprefix("should be ") for each in should[1:])])
-            yield Fault(document.place(path), path, f"{short(first['input'])}: {words}{_quoted(found)}")
+            should = list(dict.fromkeys(_should(error) for error in errors))
+            words = " or ".join([should[0], *(text.removeprefix("should be ") for text in should[1:])])
+            yield Fault(document.place(path), path, f"{short(first['input'])}: {words}{_quoted(errors)}")
 
 
 def misspelt(sampling: JsonValue, path: Path, document: Document) -> Iterator[Fault]:
@@ -62,8 +62,8 @@ def misspelt(sampling: JsonValue, path: Path, document: Document) -> Iterator[Fa
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    found = difflib.get_close_matches(name.lower().replace("-", "_"), list(known), 1, cutoff)
-    return found[0] if found else None
+    matches = difflib.get_close_matches(name.lower().replace("-", "_"), list(known), 1, cutoff)
+    return matches[0] if matches else None
 
 
 def short(value: JsonValue) -> str:
@@ -106,7 +106,7 @@ def _model_at(path: Path) -> type[BaseModel] | None:
 def _model_in(annotation: JsonValue) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
+    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
 
 
 def _missing(path: Path) -> str:
@@ -136,8 +136,8 @@ def _should(fault: Error) -> str:
     return _SHOULD.get(kind, str(fault["msg"]))
 
 
-def _quoted(found: list[Error]) -> str:
+def _quoted(errors: list[Error]) -> str:
     """YAML reads yes, no, on, off, 12 and 1.5 as something else than text."""
-    value = found[0]["input"]
-    wants_text = {each["type"] for each in found} == {"string_type"}
+    value = errors[0]["input"]
+    wants_text = {error["type"] for error in errors} == {"string_type"}
     return "; put it in quotes" if wants_text and isinstance(value, bool | int | float) else ""

@@ -48,12 +48,12 @@ def parse(path: Path) -> tuple[Task, Document]:
         except ValidationError as error:
             faults += faults_of(error, document)
     if faults or task is None:
-        raise UsageError(told(path, faults))
+        raise UsageError(fault_lines(path, faults))
     return task, document
 
 
-def told(path: Path, faults: Sequence[Fault]) -> str:
-    lines = list(dict.fromkeys(f"{path}:{fault}" for fault in sorted(faults, key=lambda each: each.place)))
+def fault_lines(path: Path, faults: Sequence[Fault]) -> str:
+    lines = list(dict.fromkeys(f"{path}:{fault}" for fault in sorted(faults, key=lambda fault: fault.place)))
     return "\n".join(lines) if len(lines) == 1 else "\n".join([f"{path}: {len(lines)} faults", *lines])
 
 
@@ -105,7 +105,7 @@ def _shots(task: Task, path: Path, document: Document) -> tuple[Mapping[str, Jso
             raise UsageError(f"has {rows.count} rows; all of them would stand before each prompt")
     except UsageError as error:
         fault = Fault(document.place(("few_shot",)), ("few_shot",), str(error))
-        raise UsageError(told(path, [fault])) from error
+        raise UsageError(fault_lines(path, [fault])) from error
     names = task.data.columns
     return tuple(
         {**row, **{new: row[old] for new, old in names.items() if old in row}}

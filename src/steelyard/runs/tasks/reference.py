@@ -55,13 +55,13 @@ def _default(value: Any) -> str:
 
 
 def _time(field: FieldInfo) -> str:
-    return "time" if any("_seconds" in repr(each) for each in field.metadata) else ""
+    return "time" if any("_seconds" in repr(item) for item in field.metadata) else ""
 
 
 def _kind(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal:
-        return " or ".join(f"`{each}`" for each in arguments)
+        return " or ".join(f"`{argument}`" for argument in arguments)
     if origin is list:
         return f"list of {_kind(arguments[0])}"
     if origin is dict:
@@ -69,11 +69,13 @@ def _kind(annotation: Any) -> str:
     if hasattr(annotation, "__metadata__"):
         return (
             "time"
-            if any("_seconds" in repr(each) for each in annotation.__metadata__)
+            if any("_seconds" in repr(item) for item in annotation.__metadata__)
             else _kind(arguments[0])
         )
     if arguments:
-        return " or ".join(dict.fromkeys(_kind(each) for each in arguments if each is not type(None)))
+        return " or ".join(
+            dict.fromkeys(_kind(argument) for argument in arguments if argument is not type(None))
+        )
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "object, below"
     return _NAMES.get(annotation, str(annotation))

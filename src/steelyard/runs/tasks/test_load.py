@@ -80,7 +80,7 @@ bad_rows: abort
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "1:1: is empty; it should say data, template, rubrics, …"),
         ("- 1\n", "1:1: should be an object of name: value"),
@@ -135,10 +135,10 @@ bad_rows: abort
     ],
 )
 def test_a_fault_has_line_column_field_value_and_what_is_allowed(
-    tmp_path: Path, text: str, told: str
+    tmp_path: Path, text: str, expected: str
 ) -> None:
     (said,) = faults(tmp_path, text)
-    assert said.startswith(told)
+    assert said.startswith(expected)
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -224,9 +224,9 @@ def test_whatever_stands_in_a_task_it_is_a_request_or_told(
 @given(document=st.dictionaries(st.text(min_size=1, max_size=6), _VALUES, max_size=4))
 def test_every_value_has_the_place_where_it_stands(document: dict[str, Any]) -> None:
     text = json.dumps(document, indent=1)
-    found = read(text)
-    assert found.faults == ()
-    for path, place in found.keys.items():
+    positions = read(text)
+    assert positions.faults == ()
+    for path, place in positions.keys.items():
         line = text.splitlines()[place.line - 1]
         assert line[place.column - 1 :].startswith(json.dumps(path[-1]))
 
