@@ -65,7 +65,7 @@ class FailureView:
 
     @property
     def description(self) -> str:
-        """The end in words: `ended with exit code 1`, `was killed (SIGKILL, exit code 137)`, `ran out of memory (exit code 137)`."""
+        """The end in words, such as `ended with exit code 1` or `was killed (SIGKILL, exit code 137)`."""
         return ending(self.exit_code, self.reason)
 
 
