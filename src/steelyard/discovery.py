@@ -15,20 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import aiohttp
-from aiohttp import TCPConnector
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.tracing import Trace
 from yarl import URL
 
 REFRESH_SECONDS = 5.0
 IDENTITY_PORT = 8001
 IDENTITY_PATH = "/steelyard/session"
-_IDENTITY_TIMEOUT = aiohttp.ClientTimeout(total=5.0)
+IDENTITY_SECONDS = 5.0
+"""How long a replica may take to say which session it belongs to."""
 
 
 Verify = Callable[[], Awaitable[None]]
+GetJson = Callable[[URL], Awaitable[object]]
+"""Gets the JSON value at a URL within `IDENTITY_SECONDS`; raises OSError, or what its library raises, without one."""
 
 
 class ForeignSession(Exception):
@@ -170,14 +168,14 @@ class DnsDiscovery:
 class Identity:
     """Asks a replica's Pod for the session that it belongs to."""
 
-    def __init__(self, session: aiohttp.ClientSession, expected: str, port: int = IDENTITY_PORT) -> None:
-        self._session = session
+    def __init__(self, get_json: GetJson, expected: str, port: int = IDENTITY_PORT) -> None:
+        self._get_json = get_json
         self._expected = expected
         self._port = port
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def check(self, address: str) -> None:
-        """ForeignSession when `address` belongs to another session; OSError or ClientError when it cannot tell.
+        """ForeignSession when `address` belongs to another session; what `get_json` raises when it cannot tell.
 
         Connections that are opened together ask once. No answer is kept: an address can change hands at any time.
         """
@@ -195,60 +193,10 @@ class Identity:
 
     async def _ask(self, address: str) -> None:
         url = URL(address).with_port(self._port).with_path(IDENTITY_PATH)
-        async with self._session.get(url, timeout=_IDENTITY_TIMEOUT) as response:
-            response.raise_for_status()
-            answer = await response.json()
+        answer = await self._get_json(url)
         session = answer.get("session") if isinstance(answer, dict) else None
         if session != self._expected:
             raise ForeignSession(f"{address} belongs to the session {session!r}, not to {self._expected!r}")
-
-
-class _Pinned(AbstractResolver):
-    """Every name is at one address."""
-
-    def __init__(self, host: str) -> None:
-        self._address = host
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        address_family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
-        return [
-            ResolveResult(
-                hostname=host,
-                host=self._address,
-                port=port,
-                family=address_family,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-        ]
-
-    async def close(self) -> None:
-        pass
-
-
-class CheckingConnector(TCPConnector):
-    """Awaits `verify` before each new connection, so that a reused address is never sent a row."""
-
-    def __init__(self, verify: Verify | None, host: str | None = None) -> None:
-        """With `host`, all connections go to that address."""
-        super().__init__(
-            limit=0,
-            limit_per_host=0,
-            keepalive_timeout=4.0,
-            use_dns_cache=True,
-            ttl_dns_cache=5,
-            resolver=None if host is None else _Pinned(host),
-        )
-        self._verify = verify
-
-    async def _create_connection(
-        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
-    ) -> ResponseHandler:
-        if self._verify is not None:
-            await self._verify()
-        return await super()._create_connection(req, traces, timeout)
 
 
 def _read(path: Path) -> str:

@@ -8,7 +8,6 @@ import pytest
 from aiohttp import web
 
 from steelyard.discovery import (
-    CheckingConnector,
     DnsDiscovery,
     FileDiscovery,
     ForeignSession,
@@ -18,7 +17,9 @@ from steelyard.discovery import (
     discovery,
     unpinned,
 )
+from steelyard.evaluation import plain
 from steelyard.evaluation.doubles import free_host, free_port, identity_server
+from steelyard.verified_connector import CheckingConnector, json_getter
 
 HOSTS = """
 127.0.0.1 localhost
@@ -145,6 +146,7 @@ async def test_a_replica_tells_whose_it_is() -> None:
     host = free_host()
     port = free_port(host)
     async with identity_server("ours", host, port), aiohttp.ClientSession() as session:
-        await Identity(session, "ours", port).check(f"http://{host}:1/v1")
-        with pytest.raises(ForeignSession, match="belongs to the session 'ours', not to 'theirs'"):
-            await Identity(session, "theirs", port).check(f"http://{host}:1/v1")
+        for get_json in (json_getter(session), plain.get_json):
+            await Identity(get_json, "ours", port).check(f"http://{host}:1/v1")
+            with pytest.raises(ForeignSession, match="belongs to the session 'ours', not to 'theirs'"):
+                await Identity(get_json, "theirs", port).check(f"http://{host}:1/v1")

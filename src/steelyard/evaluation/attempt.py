@@ -5,14 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import aiohttp
 from yarl import URL
 
 from steelyard.discovery import IDENTITY_PORT, Discovery, Identity, unpinned
 from steelyard.evaluation.backlog import Backlog, Work
 from steelyard.evaluation.call import Client, Failure
 from steelyard.evaluation.caps import ReachedCap
-from steelyard.evaluation.clients import open_client
+from steelyard.evaluation.clients import get_json, open_client
 from steelyard.evaluation.endings import judged
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.feed import feed
@@ -78,10 +77,9 @@ class Attempt:
     async def run(self, discovery: Discovery) -> None:
         """Call, until every row is durable. Whatever ends it early, what was answered is written first."""
         try:
-            async with aiohttp.ClientSession() as identity_session:
-                if self._world.identity_port is not None:
-                    self._identity = Identity(identity_session, self._plan.session, self._world.identity_port)
-                await self._call_all(discovery)
+            if self._world.identity_port is not None:
+                self._identity = Identity(get_json, self._plan.session, self._world.identity_port)
+            await self._call_all(discovery)
             await self._writer.drain()
             if self._progress.done < self._progress.total:
                 self._progress.stopped = self._backlog.stopped

@@ -9,11 +9,11 @@ import socket
 import zlib
 from collections.abc import Mapping
 
-import aiohttp
 import httptools
+import orjson
 from yarl import URL
 
-from steelyard.discovery import ForeignSession, Verify, is_ip
+from steelyard.discovery import IDENTITY_SECONDS, ForeignSession, Verify, is_ip
 from steelyard.evaluation import call
 from steelyard.evaluation.call import Failure, Fault, Outcome
 
@@ -23,6 +23,25 @@ RESOLVE_SECONDS = 5.0
 MAX_HEAD_BYTES = 1 << 16
 MAX_REFUSAL_BYTES = 1 << 18
 """An answer with an error that is longer is not waited for: its beginning is enough."""
+
+
+async def get_json(url: URL) -> object:
+    """Return the JSON value at a URL, by a connection of its own; raises OSError without one."""
+    fields = f"Host: {url.host_port_subcomponent}\r\nAccept: application/json\r\nConnection: close\r\n"
+    async with asyncio.timeout(IDENTITY_SECONDS):
+        _, connection = await asyncio.get_running_loop().create_connection(
+            _Connection, url.host or "", url.port or 80
+        )
+        try:
+            answer = await connection.ask(f"GET {url.raw_path_qs} HTTP/1.1\r\n{fields}\r\n".encode())
+        finally:
+            connection.close()
+    if isinstance(answer, Failure):
+        raise ConnectionError(f"{url}: {answer.message}")
+    try:
+        return orjson.loads(answer)
+    except orjson.JSONDecodeError as error:
+        raise ConnectionError(f"{url}: the answer is not JSON: {error}") from error
 
 
 class PlainClient:
@@ -105,7 +124,7 @@ class PlainClient:
             return call.unreachable("timed out")
         except ForeignSession as error:
             return Failure(Fault.FOREIGN, str(error))
-        except (aiohttp.ClientError, OSError) as error:
+        except OSError as error:
             return call.unreachable(error)
 
     async def _connect_anywhere(self) -> "_Connection":

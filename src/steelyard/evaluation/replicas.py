@@ -5,8 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-import aiohttp
-
 from steelyard.discovery import REFRESH_SECONDS, Discovery, ForeignSession, Identity
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.pool import Pool
@@ -81,7 +79,7 @@ class Replicas:
                     self._log.warning("foreign replica", address=address, reason=str(error))
                 self._foreign.add(address)
                 return False
-            except (aiohttp.ClientError, OSError, ValueError):
+            except OSError:
                 return False  # not up yet: the next refresh asks again
         self._pool.add(address)
         self._log.info("replica ready", address=address)

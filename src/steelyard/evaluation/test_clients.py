@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -18,9 +19,10 @@ from cryptography.x509.oid import NameOID
 from yarl import URL
 
 from steelyard.discovery import ForeignSession, Verify
-from steelyard.evaluation import call, plain
+from steelyard.evaluation import aiohttp_client, call, plain
+from steelyard.evaluation.aiohttp_client import AiohttpClient, proxy_of
 from steelyard.evaluation.call import Client, Failure, Fault
-from steelyard.evaluation.clients import AiohttpClient, open_client, proxy_of
+from steelyard.evaluation.clients import open_client
 from steelyard.evaluation.plain import PlainClient
 
 Open = Callable[..., Client]
@@ -59,10 +61,10 @@ class Script:
         self.connections += 1
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
-                (length,) = (
+                lengths = [
                     line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
-                )
-                body = await reader.readexactly(int(length.split(b":")[1]))
+                ]
+                body = await reader.readexactly(sum(int(length.split(b":")[1]) for length in lengths))
                 self.requests.append(head + body)
                 for piece in self.answers[len(self.requests) - 1]:
                     if isinstance(piece, bytes):
@@ -376,3 +378,22 @@ def own_certificate(folder: Path) -> Path:
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (folder / "tls.pem").write_bytes(secret + certificate.public_bytes(pem))
     return folder / "tls.pem"
+
+
+@pytest.mark.parametrize("client", [plain, aiohttp_client], ids=["plain", "aiohttp"])
+async def test_json_that_is_got_from_a_url(client: Any) -> None:
+    """What is no JSON object, or does not come whole, is one kind of error for both clients."""
+    json = http(b'{"session": "ours"}', "Content-Type: application/json")
+    async with script([json, CLOSE]) as server:
+        assert await client.get_json(server.url) == {"session": "ours"}
+        assert server.requests[0].startswith(b"GET /v1/generate?a=b HTTP/1.1\r\n")
+    for answer in (
+        http(b"{", "Content-Type: application/json"),
+        http(b"", status="404 Not Found"),
+        json[:-2],
+    ):
+        async with script([answer, CLOSE]) as server:
+            with pytest.raises(OSError, match=r"http://127\.0\.0\.1"):
+                await client.get_json(server.url)
+    with pytest.raises(OSError):
+        await client.get_json(server.url)

@@ -18,7 +18,6 @@ from yarl import URL
 from steelyard.api.http.errors import BadGateway, Unavailable
 from steelyard.discovery import (
     IDENTITY_PORT,
-    CheckingConnector,
     Discovery,
     ForeignSession,
     Identity,
@@ -26,6 +25,7 @@ from steelyard.discovery import (
 )
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.names import namespace_of, resource_name
+from steelyard.verified_connector import CheckingConnector, json_getter
 
 PORT = 8000
 _REFRESH_SECONDS = 2.0
@@ -175,7 +175,7 @@ class Replicas:
     def _open_pool(self, session: str, address: str) -> aiohttp.ClientSession:
         """Return a connection pool for one replica, which checks at every new connection that it is the session's."""
         self._identity_connections = self._identity_connections or aiohttp.ClientSession()
-        identity = Identity(self._identity_connections, session, self._identity_port)
+        identity = Identity(json_getter(self._identity_connections), session, self._identity_port)
         return aiohttp.ClientSession(
             connector=CheckingConnector(lambda: _verify(identity, address)),
             auto_decompress=False,
