@@ -226,10 +226,10 @@ def held_at(claims: Sequence[Claim], minute: int) -> list[Claim]:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"account": {"cpu": "lots"}}, "'lots' is no quantity"),
+        ({"account": {"cpu": "lots"}}, "'lots' is not a quantity"),
         ({"everything": {"cpu": "-1"}}, "should not be negative"),
-        ({"accounts": {"a": {"cpu": "1.5GiB"}}}, "is no quantity"),
-        ({"rates": [{"limit": "Unlimited", "duration": 60}]}, "is no quantity"),
+        ({"accounts": {"a": {"cpu": "1.5GiB"}}}, "is not a quantity"),
+        ({"rates": [{"limit": "Unlimited", "duration": 60}]}, "is not a quantity"),
         ({"rates": [{"limit": "1", "duration": 0}]}, "should be more than nothing"),
         ({"rates": [{"limit": "1", "duration": "P367D"}]}, "should be at most 366 days"),
         (

@@ -23,87 +23,87 @@ APIResource = Literal[
 
 
 class AccessGrant(SchemaModel):
-    """Lets its holder call functions of resources, of accounts' entities and of single entities; grants add up."""
+    """Permission to call functions of resources, of accounts' entities and of single entities. Grants add up."""
 
     resources: list[APIResource] = Field(min_length=1, max_length=100)
-    """Resources, such as datasets; `*` is any."""
+    """Resources that the grant covers, such as datasets; `*` for all."""
     functions: list[APIFunction] = Field(min_length=1, max_length=100)
-    """Functions, such as create; `*` is any."""
+    """Functions that the grant covers, such as create; `*` for all."""
     accounts: Annotated[list[Word], MANY] = Field(default_factory=list)
-    """Accounts whose entities it covers; `*` is any."""
+    """Accounts whose entities the grant covers; `*` for all."""
     entities: Annotated[list[Word], MANY] = Field(default_factory=list)
-    """Ids of single entities that it covers; `*` is any."""
+    """Ids of single entities that the grant covers; `*` for all."""
 
 
 class APIKey(SchemaModel):
-    """A key, as it is shown: `secret` is never set in an answer."""
+    """A key of an account, as it is shown: `secret` is never set in an answer."""
 
     grants: list[AccessGrant] = Field(default_factory=list)
-    """What it may do."""
+    """Grants of the key."""
     id: str
     """Id of the key, `jti` of its token."""
     subject: str
     """`accounts/<id>` of an account, `inferencesessions/<id>` of a session's token."""
     created: Time
-    """When it was made."""
+    """Time at which the key was made."""
     expires: Time
-    """When it ends."""
+    """Time at which the key expires."""
     secret: str | None = None
-    """Kept for the published schema; never set."""
+    """Field of the published schema; never set."""
     permissionsVersion: str | None = None
-    """The account's permissionsVersion when it was made."""
+    """The account's permissionsVersion at the time at which the key was made."""
 
 
 class Identity(SchemaModel):
-    """Who the account is elsewhere."""
+    """The account's identities at other services."""
 
     google: Word | None = None
-    """At Google."""
+    """Identity at Google."""
     github: Word | None = None
-    """At GitHub."""
+    """Identity at GitHub."""
     gitlab: Word | None = None
-    """At GitLab."""
+    """Identity at GitLab."""
     authentik: Word | None = None
-    """At Authentik."""
+    """Identity at Authentik."""
 
 
 class AccountAuthConfig(SchemaModel):
-    """What keys of the account may be given at most."""
+    """Permissions of an account: the most that its keys may be granted."""
 
     permissions: list[AccessGrant] = Field(default_factory=list)
-    """Grants."""
+    """Grants that keys of the account may have at most."""
     permissionsVersion: str = NULL_ID
-    """Changes with every change of the permissions."""
+    """Version of the permissions, which changes with every change of them."""
 
 
 class Account(SchemaModel):
-    """Somebody who owns entities."""
+    """An account, which owns entities."""
 
     creationTime: Time | None = None
-    """When it was made."""
+    """Time at which the account was created."""
     lastTransitionTime: Time | None = None
-    """When its status last changed."""
+    """Time at which the status last changed."""
     status: str = "Active"
     """Active, Suspended or Deleted."""
     reason: str | None = None
-    """SuspendCommand, ReactivateCommand or DeleteCommand."""
+    """Reason of the status in one word: SuspendCommand, ReactivateCommand or DeleteCommand."""
     message: str | None = None
-    """The same in a sentence."""
+    """Reason of the status in a sentence."""
     name: str
-    """Its name, which no other account has."""
+    """Name of the account, which no other account has."""
     identity: Identity = Field(default_factory=Identity)
-    """Who it is elsewhere."""
+    """The account's identities at other services."""
     apiKeys: list[APIKey] = Field(default_factory=list)
-    """Its keys."""
+    """Keys of the account."""
     auth: AccountAuthConfig = Field(default_factory=AccountAuthConfig)
-    """What its keys may be given."""
+    """Permissions of the account."""
     id: str | None = None
-    """Its id."""
+    """Id of the account."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Which entities somebody may see: those of `accounts`, and single ones; `*` is any."""
+    """Entities that a caller may see: those of `accounts`, and single ones; `*` for all."""
 
     accounts: frozenset[str]
     entities: frozenset[str]

@@ -1,4 +1,4 @@
-"""What the API answers besides entities."""
+"""Answers of the API besides entities."""
 
 from datetime import datetime
 
@@ -10,131 +10,132 @@ from steelyard.schema.inference_session import InferenceSession
 
 
 class Status(SchemaModel):
-    """The status that a command has brought about."""
+    """Status of an entity after a command."""
 
     status: str
     """The status."""
     reason: str | None = None
-    """Why, in one word."""
+    """Reason of the status in one word."""
     message: str | None = None
-    """The same in a sentence."""
+    """Reason of the status in a sentence."""
 
 
 class StorageSignedURL(SchemaModel):
-    """An address that is good for one object, one method and a while."""
+    """URL that allows one method on one object for a limited time."""
 
     url: str
-    """Absolute address; it carries its own proof, so no token goes with it."""
+    """Absolute URL. It carries its own signature, so no token is sent with it."""
     method: str
     """PUT or GET."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """Headers that have to be sent."""
+    """Headers that must be sent."""
 
 
 class ArtifactURL(SchemaModel):
-    """A file, and where it is got."""
+    """A file and its signed URL."""
 
     artifact: Artifact
     """The file."""
     signedURL: StorageSignedURL
-    """Where it is got."""
+    """URL from which the file can be fetched."""
 
 
 class NotIncluded(SchemaModel):
-    """Files that are no part of the evidence that this caller gets."""
+    """A folder of evidence that this caller cannot get."""
 
     path: str
-    """The folder that they would have been in."""
+    """Path of the folder."""
     reason: str
-    """Why they are not there."""
+    """Reason why its files are not included."""
 
 
 class EvidenceLinks(SchemaModel):
-    """Everything that a report or an audit was made from, to be checked elsewhere."""
+    """Links to everything that a report or an audit was made from, so that it can be checked elsewhere."""
 
     files: list[ArtifactURL]
-    """Each file, with the path that it has in the reader's folder."""
+    """All files, with their paths in the reader's folder."""
     notIncluded: list[NotIncluded]
-    """Each folder that is left out, with the reason."""
+    """Folders that are left out, with the reasons."""
 
 
 class InferenceSessionAndToken(SchemaModel):
-    """A new session, and the token that is good for it alone."""
+    """A new session, and a token that counts for it alone."""
 
     inferencesession: InferenceSession
     """The session."""
     token: str
-    """Its token."""
+    """Token of the session."""
 
 
 class WorkflowProgress(SchemaModel):
-    """How far a workflow is, and what it waits for."""
+    """Progress of a workflow, or what it waits for."""
 
     status: str
     """The entity's status."""
     reason: str | None = None
-    """Why, in one word."""
+    """Reason of the status in one word."""
     message: str | None = None
-    """In a line: how far it is, or what it waits for and how far that is."""
+    """Progress in one line, or what the workflow waits for and how far that is."""
     unit: str | None = None
-    """What is counted, such as rows."""
+    """Unit of `done` and `total`, such as rows."""
     done: int | None = None
-    """How many are done."""
+    """Number of units that are done."""
     total: int | None = None
-    """Of how many, where that is known."""
+    """Number of all units, if it is known."""
 
 
 class QuarantinedMessage(SchemaModel):
-    """A message that waits with its entity; the first one is the one that failed."""
+    """A message that waits with its entity in quarantine; the first is the one that failed."""
 
     id: str
     """Id of the command."""
     command: str
-    """What it asks for, such as UpdateEntityStatus."""
+    """Name of the command, such as UpdateEntityStatus."""
     source: str
-    """Who gave it: api, orchestrator, informer or reaper."""
+    """Sender of the command: api, orchestrator, informer or reaper."""
     time: str
-    """When it was given."""
+    """Time at which the command was sent."""
     partition: int
-    """Where it stood in the log."""
+    """Partition of the log in which the message stands."""
     offset: int
-    """Where it stood in the log."""
+    """Offset of the message in its partition."""
 
 
 class QuarantinedEntity(SchemaModel):
-    """An entity that a consumer has put in quarantine, since it could not take a message about it."""
+    """An entity in quarantine, since a consumer could not take a message about it."""
 
     id: str
     """The entity's id."""
     consumer: str
-    """Who has put it there: `commands` judges what is asked for; others follow the states, such as view-sink."""
+    """Consumer that could not take the message: `commands` applies commands; others, such as view-sink, follow states.
+    """
     reason: str
-    """What went wrong."""
+    """Description of the failure."""
     since: datetime
-    """When the message was written that could not be taken."""
+    """Time at which the failed message was written."""
     waiting: int = 0
-    """Messages that are held back, the failed one among them; none of a consumer that follows states."""
+    """Messages that are held back, the failed one among them; none for a consumer that follows states."""
     messages: list[QuarantinedMessage] = Field(default_factory=list)
-    """Those messages, where one entity is asked for."""
+    """The messages that are held back, in the answer about a single entity."""
 
 
 class WorkflowLogEntry(SchemaModel):
-    """A line that a Pod has written."""
+    """One line of a Pod's log."""
 
     timestamp: str
-    """When, in RFC 3339."""
+    """Time of the line, in RFC 3339."""
     message: str
-    """What."""
+    """Text of the line."""
     labels: dict[str, str] = Field(default_factory=dict)
-    """Which Pod and container."""
+    """Pod and container that wrote the line."""
 
 
 class WorkflowLogsResponse(SchemaModel):
     """Lines of a workflow's Pods."""
 
     workflow: EntityIdentifier
-    """Whose lines."""
+    """Entity whose workflow wrote the lines."""
     logs: list[WorkflowLogEntry] = Field(default_factory=list)
-    """The newest ones, oldest first."""
+    """The newest lines, oldest of them first."""
     totalLines: int
-    """How many there are here."""
+    """Number of lines that were available."""

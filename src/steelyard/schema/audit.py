@@ -9,7 +9,7 @@ from steelyard.schema.bounds import FEW, Id, Rubric, Word
 
 
 class AuditRequirement(SchemaModel):
-    """A report that an audit needs."""
+    """A report that an audit needs: a dataset and a rubric."""
 
     dataset: Id
     """Id of the dataset."""
@@ -18,18 +18,18 @@ class AuditRequirement(SchemaModel):
 
 
 class AuditProcedure(DyffEntity):
-    """Which reports an audit needs."""
+    """List of the reports that an audit needs."""
 
     kind: Literal["AuditProcedure"] = "AuditProcedure"
-    """Always AuditProcedure."""
+    """Kind of the entity: AuditProcedure."""
     name: Word
-    """A name for people."""
+    """Name for people."""
     requirements: Annotated[list[AuditRequirement], FEW] = Field(default_factory=list)
-    """The reports."""
+    """Reports that an audit needs."""
 
 
 class AuditFields(SchemaModel):
-    """What an Audit is besides an entity."""
+    """Fields of an Audit besides those of every entity."""
 
     auditProcedure: Id
     """Id of the procedure."""
@@ -41,4 +41,4 @@ class Audit(AuditFields, DyffEntity):
     """Several reports about one inference service, in one document."""
 
     kind: Literal["Audit"] = "Audit"
-    """Always Audit."""
+    """Kind of the entity: Audit."""

@@ -1,4 +1,4 @@
-"""What every model of the schema shares: strict fields, JSON names, UTC times, and the base of all entities."""
+"""Base classes of the schema's models: strict fields, JSON names, UTC times, and the fields of every entity."""
 
 from datetime import UTC, datetime
 from math import isfinite
@@ -23,11 +23,11 @@ EntityKind = Literal[
 
 
 LAST_TIME = datetime(9000, 1, 1, tzinfo=UTC)
-"""Times end before Python's own do, so that a duration can be added to each."""
+"""Latest time that is accepted: a duration can be added to it before Python's own calendar ends."""
 
 
 def to_utc(value: datetime) -> datetime:
-    """The published schema normalises every time to UTC and takes a time without a zone for UTC."""
+    """Return the time in UTC. As in the published schema, a time without a zone is one in UTC."""
     try:
         utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except OverflowError:
@@ -41,13 +41,13 @@ Time = Annotated[datetime, AfterValidator(to_utc)]
 
 
 class SchemaModel(BaseModel):
-    """Strict about fields; written without what is absent; field names are the JSON names."""
+    """A model that refuses unknown fields, and whose JSON leaves absent ones out. Field names are the JSON names."""
 
     # Built when first used: most programs that import the schema use few of its models.
     model_config = ConfigDict(extra="forbid", populate_by_name=True, defer_build=True)
 
     def dump(self) -> dict[str, Any]:
-        """The JSON form as Python values: aliases, nulls left out."""
+        """Return the JSON form as Python values, without nulls."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def dump_json(self) -> str:
@@ -55,7 +55,7 @@ class SchemaModel(BaseModel):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Raises pydantic.ValidationError, whose errors name the field."""
+        """Return the model of a JSON value. Raises pydantic.ValidationError, whose errors name the field."""
         return cls.model_validate(value)
 
     @classmethod
@@ -71,16 +71,16 @@ class SchemaModel(BaseModel):
 
 
 class EntityIdentifier(SchemaModel):
-    """Names one entity."""
+    """The id and kind of one entity."""
 
     id: Id
-    """The entity's id."""
+    """Id of the entity."""
     kind: EntityKind
-    """The entity's kind."""
+    """Kind of the entity."""
 
 
 class Annotation(SchemaModel):
-    """A key and a value that the platform keeps and does not read."""
+    """A key and a value that the platform stores and does not interpret."""
 
     key: str = Field(max_length=317, pattern=LABEL_KEY_PATTERN)
     """Key, in the syntax of label keys."""
@@ -92,80 +92,80 @@ class MetricValue(SchemaModel):
     """One measurement of a metric."""
 
     labels: Annotated[dict[LabelKey, Text], FEW]
-    """What was measured."""
+    """Labels that say what was measured."""
     timestamp: Time
-    """When."""
+    """Time of the measurement."""
     value: Float
-    """The number."""
+    """Measured number."""
 
 
 class Metrics(SchemaModel):
-    """Metrics captured when a workflow completed."""
+    """Metrics that were captured when a workflow completed."""
 
     data: Annotated[dict[Word, Annotated[list[MetricValue], MANY]], FEW] = Field(default_factory=dict)
-    """Measurements by the metric's name."""
+    """Measurements by the name of the metric."""
 
     @field_serializer("data")
     def _finite(self, data: dict[str, list[MetricValue]]) -> dict[str, list[MetricValue]]:
-        """JSON has no infinity and no NaN: what is not finite is left out, as the published schema does."""
-        return {name: [each for each in values if isfinite(each.value)] for name, values in data.items()}
+        """Leave numbers out that are not finite, as the published schema does: JSON has no infinity and no NaN."""
+        return {name: [value for value in values if isfinite(value.value)] for name, values in data.items()}
 
 
 class DocumentationBase(SchemaModel):
-    """What a person reads about an entity."""
+    """Documentation of an entity, for people."""
 
     title: Text | None = None
-    """At most 140 characters."""
+    """Title, at most 140 characters."""
     summary: Text | None = None
-    """Markdown, at most 280 characters."""
+    """Summary in Markdown, at most 280 characters."""
     fullPage: Text | None = None
-    """Markdown."""
+    """Full page in Markdown."""
 
 
 class DyffEntityMetadata(SchemaModel):
-    """What may change about an entity besides its status and labels."""
+    """Metadata of an entity that may change, besides its status and labels."""
 
     metrics: Metrics | None = None
-    """Metrics captured at completion."""
+    """Metrics that were captured at completion."""
     revision: Word | None = None
     """Id of the current revision."""
     documentation: DocumentationBase = Field(default_factory=DocumentationBase)
-    """What a person reads about the entity."""
+    """Documentation of the entity, for people."""
     preconditions: Annotated[list[EntityIdentifier], MANY] = Field(default_factory=list)
-    """Entities that must have succeeded first."""
+    """Entities that must have succeeded before the workflow begins."""
 
 
 class DyffEntity(SchemaModel):
-    """The base of all entities: identity, status, labels, times."""
+    """Fields of every entity: identity, status, labels, times."""
 
     id: Id
     """Identifier: 32 lower-case hexadecimal digits."""
     account: Word
-    """The account that owns the entity."""
+    """Account that owns the entity."""
     schemaVersion: Literal["0.1"] = SCHEMA_VERSION
     """Version of the schema."""
     labels: Annotated[dict[LabelKey, Word], FEW] = Field(default_factory=dict)
-    """Key and value pairs in the syntax of Kubernetes labels."""
+    """Labels: key and value pairs in the syntax of Kubernetes labels."""
     creationTime: Time
-    """When the entity was created."""
+    """Time at which the entity was created."""
     lastTransitionTime: Time | None = None
-    """When the status last changed."""
+    """Time at which the status last changed."""
     status: Word
-    """The last milestone that was reached."""
+    """Last milestone that the entity reached."""
     reason: Text | None = None
-    """Why the status is what it is, in one word."""
+    """Reason of the status in one word."""
     message: Text | None = None
-    """The same in a sentence."""
+    """Reason of the status in a sentence."""
     metadata: DyffEntityMetadata = Field(default_factory=DyffEntityMetadata)
     """Documentation, metrics, preconditions."""
     annotations: Annotated[list[Annotation], FEW] = Field(default_factory=list)
-    """Kept and not read."""
+    """Annotations, which the platform stores and does not interpret."""
 
 
 class Foreign(SchemaModel):
-    """What an entity embeds of another one: its identity without its status."""
+    """Identity of an entity that is embedded in another one, without its status."""
 
     id: Id
     """Identifier of the entity."""
     account: Word
-    """The account that owns it."""
+    """Account that owns the entity."""

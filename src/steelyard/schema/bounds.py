@@ -10,35 +10,36 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1
-"""The greatest numbers of Kubernetes' own fields, and of a database's."""
+"""Largest numbers of Kubernetes' own fields, and of a database's."""
 ENTITY_BYTES = 512 * 1024
-"""The greatest JSON of an entity that a user makes or edits."""
+"""Largest JSON of an entity that a user creates or edits, in bytes."""
 STATUS_BYTES = 32 * 1024
-"""Room beside it for the status that the platform writes: an entity at its limit can still be admitted and fail."""
+"""Room besides that for the status, which the platform writes: an entity at its limit can still be admitted and fail.
+"""
 FREE_DEPTH = 64
-"""How deep a field of free-form JSON may be nested."""
+"""Maximum depth of a field of free-form JSON."""
 ENTITY_DEPTH = 100
-"""How deep a whole entity may be nested: pydantic's parser ends at 200, orjson's writer at 254."""
+"""Maximum depth of a whole entity: pydantic's parser ends at 200, orjson's writer at 254."""
 ARGUMENT_BYTES = 131_071
-"""The longest argument or environment variable that Linux starts a program with (MAX_ARG_STRLEN without its NUL)."""
+"""Longest argument or environment variable with which Linux starts a program (MAX_ARG_STRLEN without its NUL)."""
 _FIELD_LENGTH = 200
 MESSAGE_LENGTH, REASON_LENGTH = 4096, 255
-"""Of a status: longer ones are cut, never refused."""
+"""Maximum lengths of a status' message and reason: longer ones are cut, never refused."""
 
 
 class Unkeepable(ValueError):
-    """The value cannot be kept by every part of the platform; `too_large` where it is only too long."""
+    """A value that a part of the platform cannot store; `too_large` if it is only too long."""
 
     def __init__(self, fault: str, *, too_large: bool = False) -> None:
         super().__init__(fault)
         self.fault = fault
         self.too_large = too_large
         self.path: list[str] = []
-        """Where the fault lies, from the innermost part outwards."""
+        """Path of the fault, from the innermost part outwards."""
 
     @property
     def field(self) -> str:
-        """The path as `schema.jsonSchema.type`; of a long one the beginning."""
+        """Path of the fault as `schema.jsonSchema.type`; of a long path, the beginning."""
         field = ascii(".".join(reversed(self.path)))[1:-1]
         return field if len(field) <= _FIELD_LENGTH else f"{field[:_FIELD_LENGTH]}..."
 
@@ -47,7 +48,8 @@ class Unkeepable(ValueError):
 
 
 def check_json(value: object, depth: int = ENTITY_DEPTH) -> None:
-    """Raises Unkeepable: nested too deep, a number beyond 64 bits, a text with NUL or half a surrogate pair."""
+    """Raise Unkeepable for a value that is nested too deeply, a number beyond 64 bits, a text with NUL or half a
+    surrogate pair."""
     if isinstance(value, str):
         _check_text(value)
     elif isinstance(value, dict | list):
@@ -77,7 +79,7 @@ def _check_text(text: str) -> None:
 
 
 def cut(text: str | None, length: int) -> str | None:
-    """A text that somebody else wrote, such as a Pod's last words, made fit to be kept."""
+    """Return a text of another program, such as a Pod's last words, cut and cleaned so that it can be stored."""
     if text is None:
         return None
     clean = text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -109,36 +111,36 @@ NUMBER = BeforeValidator(
     _number
 )  # after the bounds in an annotation: pydantic writes those before it into the schema
 Count = Annotated[int, Field(ge=1, le=INT32), NUMBER]
-"""At least one."""
+"""A whole number of at least one."""
 Natural = Annotated[int, Field(ge=0, le=INT32), NUMBER]
-"""None or more."""
+"""A whole number of at least zero."""
 Seconds = Annotated[int, Field(ge=1, le=INT32), NUMBER]
-"""A duration, as Kubernetes bounds `activeDeadlineSeconds`: 68 years are for ever, and no date overflows."""
+"""A duration with the bounds of `activeDeadlineSeconds`: no date overflows within 68 years."""
 Bytes = Annotated[int, Field(ge=0, le=INT64), NUMBER]
-"""The size of a file."""
+"""Size of a file."""
 Float = Annotated[float, NUMBER]
-"""A number whose type is its bound."""
+"""A floating-point number, whose type is its bound."""
 
 Id = Annotated[str, Field(max_length=63)]
-"""An entity's id; it becomes a label's value."""
+"""Id of an entity; it becomes the value of a label."""
 Word = Annotated[str, Field(max_length=255)]
 """A name, a kind, a tag."""
 Line = Annotated[str, Field(max_length=4096)]
 """A path, an address, an option."""
 Text = Annotated[str, Field(max_length=ENTITY_BYTES)]
-"""What people write, and what holds other data; the entity's own limit bounds it."""
+"""Text that people write, or that holds other data; the limit of the whole entity bounds it."""
 Argument = Annotated[str, Field(max_length=ARGUMENT_BYTES), AfterValidator(_argument)]
-"""What a program is started with."""
+"""Argument with which a program is started."""
 Rubric = Annotated[str, Field(max_length=16_384)]
-"""A rubric's name, with its arguments."""
+"""Name of a rubric, with its arguments."""
 LabelKey = Annotated[str, Field(max_length=317)]
-"""A label's key: a prefix of 253, a slash, a name of 63."""
+"""Key of a label: a prefix of 253 characters, a slash, a name of 63."""
 FreeForm = Annotated[
     dict[str, Any],
     Field(max_length=10_000, json_schema_extra={"x-max-depth": FREE_DEPTH}),
     AfterValidator(_free_form),
 ]
-"""JSON that the platform hands on."""
+"""JSON that the platform passes on."""
 
 FEW, MANY = Field(max_length=1000), Field(max_length=10_000)
-"""Of lists and maps: how many items at most."""
+"""Maximum numbers of items of lists and maps."""

@@ -28,15 +28,15 @@ TITLE_LENGTH, SUMMARY_LENGTH = 140, 280
 
 
 class MalformedCommand(ValueError):
-    """The message is no command; it says which field is wrong."""
+    """A message that is not a command; the text names the field that is wrong."""
 
 
 class FutureSchema(Exception):
-    """The message is of a schema version that this program does not know yet."""
+    """A message of a schema version that this program does not know yet."""
 
 
 class _Patch(SchemaModel):
-    """A merge patch: written with what was given, nulls included, and nothing else."""
+    """A merge patch, written with the fields that were given, nulls included."""
 
     @model_serializer
     def _given(self) -> dict[str, Any]:
@@ -46,86 +46,86 @@ class _Patch(SchemaModel):
 
 
 class StatusPatch(_Patch):
-    """New status; `reason` and `message` of null are cleared."""
+    """A new status; a null clears `reason` or `message`."""
 
     status: str
-    """The status."""
+    """New status."""
     reason: str | None = None
-    """Why, in one word."""
+    """Reason of the status in one word."""
     message: str | None = None
-    """The same in a sentence."""
+    """Reason of the status in a sentence."""
 
 
 class LabelsPatch(_Patch):
-    """Labels to set, and with null to take away."""
+    """Labels to set; a null removes a label."""
 
     labels: Labels = Field(default_factory=dict)
-    """Values by key."""
+    """Values of labels by key."""
 
 
 class DocumentationPatch(_Patch):
-    """What a person reads; null takes it away."""
+    """Changes of the documentation; a null removes a text."""
 
     title: str | None = Field(default=None, max_length=TITLE_LENGTH)
-    """At most 140 characters."""
+    """Title, at most 140 characters."""
     summary: str | None = Field(default=None, max_length=SUMMARY_LENGTH)
-    """Markdown, at most 280 characters."""
+    """Summary in Markdown, at most 280 characters."""
     fullPage: Text | None = None
-    """Markdown."""
+    """Full page in Markdown."""
 
 
 class DocumentationAttributes(_Patch):
-    """The patch of EditEntityDocumentation."""
+    """Attributes of EditEntityDocumentation."""
 
     documentation: DocumentationPatch
-    """The patch."""
+    """Merge patch of the documentation."""
 
 
 class _Data(SchemaModel):
     id: Id
     """Id of the entity."""
     kind: EntityKind
-    """Its kind."""
+    """Kind of the entity."""
 
 
 class StatusData(_Data):
     attributes: StatusPatch
-    """The patch."""
+    """Merge patch of the status."""
 
 
 class LabelsData(_Data):
     attributes: LabelsPatch
-    """The patch."""
+    """Merge patch of the labels."""
 
 
 class DocumentationData(_Data):
     attributes: DocumentationAttributes
-    """The patch."""
+    """Merge patch of the documentation."""
 
 
 class RestoreAttributes(SchemaModel):
-    """What is restored, and on which condition."""
+    """Entity to restore, and conditions."""
 
     entity: Entity
-    """The entity as it shall be again."""
+    """The entity as it is to be again."""
     ifRevisionMatch: str | None = None
-    """Only if the current revision is this one."""
+    """Revision that must be the current one."""
     ifRevisionUndefined: bool | None = None
-    """Only if there is no revision."""
+    """True if there must be no revision."""
 
 
 class RestoreData(_Data):
     attributes: RestoreAttributes
-    """What is restored."""
+    """Entity to restore, and conditions."""
 
 
 class ForgetData(EntityIdentifier):
-    """Whom to forget. `expectedStatus` and `expectedRevision` are ours: only if the entity still is so."""
+    """Entity to forget. `expectedStatus` and `expectedRevision`, which are ours, are conditions."""
 
     expectedStatus: str | None = None
-    """Only if this is its status."""
+    """Status that the entity must have."""
     expectedRevision: str | None = None
-    """Only if this is its revision."""
+    """Revision that the entity must have."""
 
 
 class _Command(BaseModel):
@@ -134,59 +134,59 @@ class _Command(BaseModel):
     schemaVersion: Literal["0.1"] = "0.1"
 
     def dump_json(self) -> bytes:
-        """The envelope as JSON."""
+        """Return the envelope as JSON."""
         return json.dumps(self.envelope(), separators=(",", ":")).encode()
 
     def envelope(self) -> dict[str, Any]:
-        """The envelope as values."""
+        """Return the envelope as Python values."""
         data: SchemaModel = self.data  # type: ignore[attr-defined]
         return {"schemaVersion": self.schemaVersion, "command": self.command, "data": data.dump()}  # type: ignore[attr-defined]
 
 
 class CreateEntity(_Command):
-    """Make an entity."""
+    """Creates an entity."""
 
     command: Literal["CreateEntity"] = "CreateEntity"
     data: SerializeAsAny[Entity]
 
 
 class UpdateEntityStatus(_Command):
-    """Change the status."""
+    """Changes the status of an entity."""
 
     command: Literal["UpdateEntityStatus"] = "UpdateEntityStatus"
     data: StatusData
 
 
 class EditEntityLabels(_Command):
-    """Change labels."""
+    """Changes labels of an entity."""
 
     command: Literal["EditEntityLabels"] = "EditEntityLabels"
     data: LabelsData
 
 
 class EditEntityDocumentation(_Command):
-    """Change documentation."""
+    """Changes the documentation of an entity."""
 
     command: Literal["EditEntityDocumentation"] = "EditEntityDocumentation"
     data: DocumentationData
 
 
 class RestoreEntity(_Command):
-    """Bring a deleted entity back."""
+    """Restores a deleted entity."""
 
     command: Literal["RestoreEntity"] = "RestoreEntity"
     data: RestoreData
 
 
 class ForgetEntity(_Command):
-    """Delete for ever."""
+    """Deletes an entity for ever."""
 
     command: Literal["ForgetEntity"] = "ForgetEntity"
     data: ForgetData
 
 
 class UnknownData(BaseModel):
-    """Of a command that is not implemented: whom it is about."""
+    """Entity of a command that is not implemented."""
 
     model_config = ConfigDict(extra="allow", defer_build=True)
 
@@ -202,7 +202,7 @@ class UnknownCommand(BaseModel):
     data: UnknownData
 
     def dump_json(self) -> bytes:
-        """The envelope as JSON, as it came."""
+        """Return the envelope as it came."""
         return self.model_dump_json().encode()
 
 
@@ -237,7 +237,7 @@ class _Head(BaseModel):
 
 
 def parse_command(message: bytes) -> Command:
-    """The command of a message. Raises MalformedCommand, FutureSchema."""
+    """Return the command of a message. Raises MalformedCommand, FutureSchema."""
     try:
         head = _Head.model_validate_json(message)
         check_version(head.schemaVersion)
@@ -246,21 +246,21 @@ def parse_command(message: bytes) -> Command:
         if head.command in COMMANDS:
             return UnknownCommand.model_validate_json(message)
     except ValidationError as error:
-        faults = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
         raise MalformedCommand("; ".join(faults)) from error
-    raise MalformedCommand(f"command: {head.command!r} is none; there are {', '.join(COMMANDS)}")
+    raise MalformedCommand(f"command: {head.command!r} is not a command; there are {', '.join(COMMANDS)}")
 
 
 def check_version(text: str) -> None:
-    """Raises FutureSchema for a version that this program does not know yet, MalformedCommand for none."""
+    """Raise FutureSchema for a version that this program does not know yet, MalformedCommand for none."""
     try:
-        version = tuple(int(each) for each in text.split("."))
+        version = tuple(int(part) for part in text.split("."))
     except ValueError as error:
-        raise MalformedCommand(f"schemaVersion: {text!r} is no version such as 0.1") from error
-    if version[: len(SCHEMA_VERSION)] > SCHEMA_VERSION:  # 0.1.3 is read by whoever reads 0.1
+        raise MalformedCommand(f"schemaVersion: {text!r} is not a version such as 0.1") from error
+    if version[: len(SCHEMA_VERSION)] > SCHEMA_VERSION:  # a program that reads 0.1 reads 0.1.3 too
         raise FutureSchema(f"schemaVersion {text} is newer than {'.'.join(map(str, SCHEMA_VERSION))}")
 
 
 def command_time(time: datetime) -> str:
-    """A time as it stands in a command's header: UTC, microseconds, Z."""
+    """Return a time as a command's header has it: UTC, microseconds, Z."""
     return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -51,16 +51,16 @@ def _from(  # noqa: C901, PLR0911 - one case per word of JSON Schema
     if name in SPECIAL and node.get("type") == "string":
         return SPECIAL[name]
     if "anyOf" in node or "oneOf" in node:
-        return st.one_of(*(_from(each, definitions, name) for each in node.get("anyOf") or node["oneOf"]))
+        return st.one_of(*(_from(choice, definitions, name) for choice in node.get("anyOf") or node["oneOf"]))
     if "const" in node or "enum" in node:
         return st.sampled_from(node.get("enum", [node.get("const")]))
     match node.get("type"):
         case "object" if "properties" in node:
             required = set(node.get("required", []))
-            each = {key: _from(value, definitions, key) for key, value in node["properties"].items()}
+            fields = {key: _from(value, definitions, key) for key, value in node["properties"].items()}
             return st.fixed_dictionaries(
-                {key: value for key, value in each.items() if key in required},
-                optional={key: value for key, value in each.items() if key not in required},
+                {key: value for key, value in fields.items() if key in required},
+                optional={key: value for key, value in fields.items() if key not in required},
             )
         case "object":
             inner = node.get("additionalProperties")

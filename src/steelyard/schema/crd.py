@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions, generated from the schema: of the six kinds, and of training jobs."""
+"""The CustomResourceDefinitions of the six kinds and of training jobs, generated from the schema."""
 
 from steelyard.schema.resources import GROUP, RESOURCES, VERSION, ResourceKind
 from steelyard.schema.structural import structural
@@ -30,12 +30,12 @@ _CONDITION: Json = {
 
 
 def custom_resource_definitions() -> list[Json]:
-    """All of them, in the order of their kinds' names, training jobs last."""
+    """Return all definitions, in the order of their kinds' names, training jobs last."""
     return [*(_definition(kind) for kind in RESOURCES.values()), *training_definitions()]
 
 
 def spec_schema(kind: ResourceKind) -> Json:
-    """The structural schema of the kind's spec."""
+    """Return the structural schema of the kind's spec."""
     return structural(kind.spec.model_json_schema(by_alias=True))
 
 
@@ -77,7 +77,7 @@ def _version(kind: ResourceKind) -> Json:
 
 
 def _columns(kind: ResourceKind) -> list[Json]:
-    """What `kubectl get -o wide` shows besides."""
+    """Return the columns that `kubectl get -o wide` shows besides the usual ones."""
     if kind.kind != "InferenceSession":
         return []
     return [{"name": "Replicas", "type": "integer", "jsonPath": ".status.readyReplicas", "priority": 1}]

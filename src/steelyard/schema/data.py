@@ -8,7 +8,7 @@ from steelyard.schema.base import SchemaModel
 from steelyard.schema.bounds import FEW, MANY, Bytes, FreeForm, Text, Word
 
 PATH_PATTERN = r"^[.]*[^/.\x00][^/\x00]*(/[.]*[^/.\x00][^/\x00]*)*$"
-"""No empty, `.` or `..` segment, so that a path stays below its root; RE2 and ECMA 262 agree on it."""
+"""Pattern of paths without empty, `.` and `..` segments, which stay below their root; RE2 and ECMA 262 agree on it."""
 
 RelativePath = Annotated[str, Field(pattern=PATH_PATTERN, max_length=4096)]
 
@@ -17,7 +17,7 @@ class Digest(SchemaModel):
     """Digests of a file's content."""
 
     md5: Word | None = None
-    """Base64 of the 16 bytes of the MD5, as in Content-MD5."""
+    """Base64 of the 16 bytes of the MD5 digest, as in Content-MD5."""
 
 
 class Artifact(SchemaModel):
@@ -48,46 +48,47 @@ class Volume(SchemaModel):
     """A tree of files."""
 
     files: Annotated[list[File], MANY]
-    """The files; an empty list stands for all that lies at the source."""
+    """Files of the volume; an empty list stands for all files of the source."""
 
 
 class DyffDataSchema(SchemaModel):
     """A schema made of named components."""
 
     components: list[Word] = Field(min_length=1, max_length=1000)
-    """Names such as `text.Text`; their fields are joined."""
+    """Names such as `text.Text`, whose fields are joined."""
     schemaVersion: Literal["0.1"] = "0.1"
     """Version of the component catalogue."""
 
 
 class DataSchema(SchemaModel):
-    """The schema of rows, in one to three forms."""
+    """Schema of rows, in one to three forms."""
 
     arrowSchema: Text
     """Base64 of the serialised Arrow schema."""
     dyffSchema: DyffDataSchema | None = None
-    """The same as named components."""
+    """The same schema as named components."""
     jsonSchema: FreeForm | None = None
-    """The same as JSON Schema."""
+    """The same schema as JSON Schema."""
 
 
 class SchemaAdapter(SchemaModel):
     """One step of a pipeline that rewrites JSON objects."""
 
     kind: Word
-    """Drop, ExplodeCollections, FileUpload, FlattenHierarchy, Map, Pipeline, Rename, Select or TransformJSON."""
+    """Kind of step: Drop, ExplodeCollections, FileUpload, FlattenHierarchy, Map, Pipeline, Rename, Select or
+    TransformJSON."""
     configuration: FreeForm | None = None
-    """What the kind needs."""
+    """Configuration of the step, whose form depends on the kind."""
 
 
 class DataView(SchemaModel):
     """Another form of a dataset or of outputs, computed when it is read."""
 
     id: Word
-    """Identifier."""
+    """Id of the view."""
     viewOf: Word
-    """Identifier of what it is a view of."""
+    """Id of the dataset or service whose rows the view shows."""
     schema_: DataSchema = Field(alias="schema")
     """Schema of the view's rows."""
     adapterPipeline: Annotated[list[SchemaAdapter], FEW] | None = None
-    """How a row is rewritten; absent: not at all."""
+    """Steps that rewrite a row; without them, rows stay as they are."""

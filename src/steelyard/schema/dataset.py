@@ -10,12 +10,12 @@ from steelyard.schema.data import Artifact, DataSchema, DataView
 
 
 class DatasetFields(SchemaModel):
-    """What a Dataset is besides an entity."""
+    """Fields of a Dataset besides those of every entity."""
 
     name: Word
-    """A name for people."""
+    """Name for people."""
     artifacts: list[Artifact] = Field(min_length=1, max_length=10_000)
-    """The files."""
+    """Files of the dataset."""
     schema_: DataSchema = Field(alias="schema")
     """Schema of the rows."""
     views: Annotated[list[DataView], FEW] = Field(default_factory=list)
@@ -26,4 +26,4 @@ class Dataset(DatasetFields, DyffEntity):
     """Rows that never change once they are Ready."""
 
     kind: Literal["Dataset"] = "Dataset"
-    """Always Dataset."""
+    """Kind of the entity: Dataset."""

@@ -1,7 +1,5 @@
-"""What an entity needs before its workflow can begin, and what that means for those who wait.
-
-The orchestrator waits for it; the API and the command line say how far it is.
-"""
+"""Dependencies of an entity: what must have succeeded before its workflow can begin. The orchestrator waits for it; the
+API and the command line tell how far it is."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,40 +16,40 @@ BASELINE = "steelyard/baseline"
 
 
 NAME = "steelyard/name-"
-"""What an annotation begins with that says what the entity of a field is called: `steelyard/name-dataset`."""
+"""Beginning of an annotation with the name of the entity that a field refers to: `steelyard/name-dataset`."""
 
 
 @dataclass(frozen=True)
 class Dependency:
-    """An entity that must have succeeded first."""
+    """An entity that must have succeeded before another one's workflow begins."""
 
     kind: str
     id: str
 
 
 def dependencies(entity: DyffEntity) -> tuple[Dependency, ...]:
-    """In the order in which they are named to those who wait; each once."""
+    """Return the dependencies, each once, in the order in which users are told of them."""
     return tuple(dict.fromkeys(_dependencies(entity)))
 
 
 def baseline_of(audit: DyffEntity) -> str | None:
-    """Id of the earlier Audit that this one is compared with."""
-    return next((each.value for each in audit.annotations if each.key == BASELINE), None)
+    """Return the id of the earlier Audit that an audit is compared with, or None."""
+    return next((note.value for note in audit.annotations if note.key == BASELINE), None)
 
 
 def names_of(entity: DyffEntity) -> dict[str, str]:
-    """What the entities that it refers to are called, by the field; as far as it says so."""
-    told = (each for each in entity.annotations if each.key.startswith(NAME))
-    return {each.key.removeprefix(NAME): each.value for each in told}
+    """Return the names of the entities that an entity refers to, by field, as far as annotations give them."""
+    notes = (note for note in entity.annotations if note.key.startswith(NAME))
+    return {note.key.removeprefix(NAME): note.value for note in notes}
 
 
 def naming(**names: str | None) -> list[dict[str, str]]:
-    """Annotations that say what the entities of these fields are called."""
+    """Return annotations with the names of the entities that fields refer to."""
     return [{"key": f"{NAME}{field}", "value": name} for field, name in names.items() if name]
 
 
 def data_mounts(service: InferenceServiceFields) -> tuple[VolumeMount, ...]:
-    """The mounts of the service's runner that hold data."""
+    """Return the mounts of the service's runner that hold data."""
     mounts = (service.runner.volumeMounts if service.runner else None) or ()
     return tuple(mount for mount in mounts if mount.kind == "Data")
 
@@ -70,13 +68,13 @@ def _dependencies(entity: DyffEntity) -> Iterator[Dependency]:
                 yield from _mounted(entity.inferenceSession.inferenceService)
         case Report():
             yield Dependency("Evaluation", entity.evaluation)
-            yield from (Dependency("Module", each) for each in entity.modules)
+            yield from (Dependency("Module", module) for module in entity.modules)
         case Audit():
             yield Dependency("AuditProcedure", entity.auditProcedure)
             yield Dependency("InferenceService", entity.inferenceService)
             if baseline := baseline_of(entity):
                 yield Dependency("Audit", baseline)
-    yield from (Dependency(each.kind, each.id) for each in entity.metadata.preconditions)
+    yield from (Dependency(other.kind, other.id) for other in entity.metadata.preconditions)
 
 
 def _mounted(service: InferenceServiceFields) -> Iterator[Dependency]:

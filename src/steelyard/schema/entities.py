@@ -1,4 +1,4 @@
-"""Every kind of entity that the platform keeps, and how one is read from its JSON."""
+"""All kinds of entities that the platform stores, and how one is parsed."""
 
 from typing import Annotated, Any
 
@@ -27,8 +27,8 @@ AnyEntity = (
 Entity = Annotated[AnyEntity, Field(discriminator="kind")]
 
 ENTITIES: dict[str, type[AnyEntity]] = {
-    each.__name__: each
-    for each in (
+    kind.__name__: kind
+    for kind in (
         Dataset,
         Module,
         Model,
@@ -40,16 +40,16 @@ ENTITIES: dict[str, type[AnyEntity]] = {
         Audit,
     )
 }
-"""Classes by kind."""
+"""Classes of entities by kind."""
 
 PLURALS: dict[str, str] = {kind: f"{kind.lower()}s" for kind in ENTITIES}
-"""Routes and collections by kind."""
+"""Names of routes and collections by kind."""
 
 _ADAPTER: TypeAdapter[AnyEntity] = TypeAdapter(Entity, config=ConfigDict(defer_build=True))
 
 
 def entity_of(value: bytes | str | dict[str, Any]) -> AnyEntity:
-    """The entity of a JSON text or its values, by its `kind`. Raises pydantic.ValidationError."""
+    """Return the entity of a JSON text or its values, by its `kind`. Raises pydantic.ValidationError."""
     if isinstance(value, dict):
         return _ADAPTER.validate_python(value)
     return _ADAPTER.validate_json(value)

@@ -1,4 +1,4 @@
-"""InferenceService: how a model is served, and how it is asked."""
+"""InferenceService: how a model is served, and the form of its requests and answers."""
 
 from typing import Annotated, Literal, Self
 
@@ -15,7 +15,7 @@ RunnerKind = Literal["bentoml_service_openllm", "container", "huggingface", "moc
 
 HOST_PATTERN = r"^[^/_?#\s]+$"
 MOUNT_PATTERN = r"^(/[.]*[^/.:\x00][^/:\x00]*)+/?$"
-"""Absolute, without `.` and `..`, and without the colon that Kubernetes forbids here."""
+"""Pattern of absolute paths without `.` and `..`, and without the colon, which Kubernetes forbids here."""
 IMAGE_PATTERN = r"^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$"
 
 
@@ -27,47 +27,47 @@ class ContainerImageSource(SchemaModel):
     name: Word = Field(pattern=IMAGE_PATTERN)
     """Name of the image, such as steelyard/runner-sklearn."""
     digest: str = Field(pattern="^sha256:[0-9a-f]{64}$", max_length=71)
-    """sha256: and 64 hexadecimal digits."""
+    """Digest of the image: `sha256:` and 64 hexadecimal digits."""
     tag: Word | None = None
-    """For people; the digest decides."""
+    """Tag of the image, for people; the digest decides which image runs."""
 
 
 class EnvVar(SchemaModel):
     """An environment variable."""
 
     name: VariableName
-    """Its name."""
+    """Name of the variable."""
     value: Argument
-    """Its value."""
+    """Value of the variable."""
 
 
 class VolumeMountData(SchemaModel):
-    """What a data mount holds."""
+    """Content of a data mount."""
 
     source: EntityIdentifier
-    """The entity whose files it holds."""
+    """Entity whose files are mounted."""
 
 
 class VolumeMountScratch(SchemaModel):
-    """Space that is empty at first and gone at the end."""
+    """Space that is empty at the start and deleted at the end."""
 
     capacity: Quantity
-    """Kubernetes quantity, such as 1Gi."""
+    """Size of the space as a Kubernetes quantity, such as 1Gi."""
 
 
 class VolumeMount(SchemaModel):
-    """A folder in the runner's Pod; the field of the kind is set."""
+    """A folder in the runner's Pod. The field that belongs to `kind` is set."""
 
     kind: Literal["Data", "Scratch"]
-    """Data or Scratch."""
+    """Kind of mount: Data or Scratch."""
     name: Word
-    """Its name; `storage.inputs` has the location of a data mount under it."""
+    """Name of the mount; `storage.inputs` has the location of a data mount under this name."""
     mountPath: Line = Field(pattern=MOUNT_PATTERN)
-    """Absolute path in the Pod."""
+    """Absolute path of the folder in the Pod."""
     data: VolumeMountData | None = None
-    """For Data."""
+    """Content of the mount, if its kind is Data."""
     scratch: VolumeMountScratch | None = None
-    """For Scratch."""
+    """Size of the space, if the kind is Scratch."""
 
     @model_validator(mode="after")
     def _kind_is_set(self) -> Self:
@@ -80,16 +80,16 @@ class VolumeMount(SchemaModel):
 
 
 class InferenceServiceBuilder(SchemaModel):
-    """Builds an image from a model."""
+    """Program that builds an image from a model."""
 
     kind: Word
     """Kind of builder."""
     args: Annotated[list[Argument], MANY] | None = None
-    """Its arguments."""
+    """Arguments of the builder."""
 
 
 class InferenceServiceRunner(SchemaModel):
-    """The program that serves the model."""
+    """Program that serves the model."""
 
     args: Annotated[list[Argument], MANY] | None = None
     """Arguments; `$(POD_IP)` is the address to listen on."""
@@ -98,21 +98,21 @@ class InferenceServiceRunner(SchemaModel):
     env: Annotated[list[EnvVar], FEW] | None = None
     """Environment variables."""
     image: ContainerImageSource | None = None
-    """The image; or `imageRef`. A mock runs in an image of the platform's, whichever is named."""
+    """Image of the program; otherwise set `imageRef`. A mock always runs in an image of the platform."""
     imageRef: EntityIdentifier | None = None
-    """An image kept by the platform; or `image`."""
+    """Image that the platform keeps; otherwise set `image`."""
     resources: ModelResources
-    """What one replica needs."""
+    """Resources of one replica."""
     volumeMounts: Annotated[list[VolumeMount], FEW] | None = None
     """Folders in the Pod."""
     workingDir: Line | None = None
     """Working directory."""
     kind: RunnerKind
-    """Which runner."""
+    """Kind of runner."""
     accelerator: Accelerator | None = None
     """Accelerator of each node."""
     nodes: Count = 1
-    """Nodes of one replica."""
+    """Number of nodes of one replica."""
 
     @model_validator(mode="after")
     def _one_image(self) -> Self:
@@ -122,41 +122,41 @@ class InferenceServiceRunner(SchemaModel):
 
 
 class InferenceInterface(SchemaModel):
-    """How the service is asked and what it answers."""
+    """Form of the service's requests and answers."""
 
     endpoint: Line
     """Path below the replica's root, such as v1/completions."""
     outputSchema: DataSchema
     """Schema of the output rows."""
     inputPipeline: Annotated[list[SchemaAdapter], FEW] | None = None
-    """Rewrites a dataset row into a request body."""
+    """Steps that rewrite a dataset row into a request body."""
     outputPipeline: Annotated[list[SchemaAdapter], FEW] | None = None
-    """Rewrites an answer into response records."""
+    """Steps that rewrite an answer into response records."""
 
 
 class InferenceServiceFields(SchemaModel):
-    """What an InferenceService is besides an entity."""
+    """Fields of an InferenceService besides those of every entity."""
 
     name: Word
-    """A name for people."""
+    """Name for people."""
     builder: InferenceServiceBuilder | None = None
-    """Builds the image; most services have none."""
+    """Program that builds the image; most services have none."""
     runner: InferenceServiceRunner | None = None
-    """The program that serves the model."""
+    """Program that serves the model."""
     interface: InferenceInterface
-    """How it is asked and what it answers."""
+    """Form of the service's requests and answers."""
     outputViews: Annotated[list[DataView], FEW] = Field(default_factory=list)
-    """Other forms of its outputs."""
+    """Other forms of the outputs."""
     model: ForeignModel | None = None
-    """The model that it serves."""
+    """Model that the service serves."""
 
 
 class InferenceService(InferenceServiceFields, DyffEntity):
-    """How a model is served, and how it is asked."""
+    """A model's server: the program, its resources, and the form of its requests and answers."""
 
     kind: Literal["InferenceService"] = "InferenceService"
-    """Always InferenceService."""
+    """Kind of the entity: InferenceService."""
 
 
 class ForeignInferenceService(InferenceServiceFields, Foreign):
-    """What a session or an evaluation embeds of its InferenceService."""
+    """The part of an InferenceService that a session or an evaluation embeds."""

@@ -12,38 +12,38 @@ from steelyard.schema.security import SecurityContext
 
 
 class InferenceSessionSpec(SchemaModel):
-    """Which service runs, how often, and on what."""
+    """Service, number of replicas and nodes of a session."""
 
     expires: Time | None = None
-    """When it ends by itself."""
+    """Time at which the session ends by itself."""
     replicas: Count = 1
-    """How many replicas."""
+    """Number of replicas."""
     accelerator: Accelerator | None = None
     """Accelerator of each replica."""
     useSpotPods: bool = True
-    """Whether cheaper nodes that may be taken away will do."""
+    """True if cheaper nodes may be used that can be taken away at any time."""
     inferenceService: ForeignInferenceService
-    """The service."""
+    """Service that the replicas run."""
 
 
 class InferenceSessionFields(InferenceSessionSpec):
-    """What an InferenceSession is besides an entity."""
+    """Fields of an InferenceSession besides those of every entity."""
 
     securityContext: SecurityContext = Field(default_factory=SecurityContext)
-    """What the workflow is trusted with."""
+    """Privileges of the workflow."""
 
 
 class InferenceSession(InferenceSessionFields, DyffEntity):
     """Replicas of an InferenceService that run for a while."""
 
     kind: Literal["InferenceSession"] = "InferenceSession"
-    """Always InferenceSession."""
+    """Kind of the entity: InferenceSession."""
 
 
 class InferenceSessionReference(SchemaModel):
-    """A session that runs already."""
+    """A session that is already running."""
 
     session: Id
-    """Its id."""
+    """Id of the session."""
     interface: InferenceInterface
-    """How it is asked and what it answers."""
+    """Form of the service's requests and answers."""

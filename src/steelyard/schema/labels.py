@@ -1,4 +1,4 @@
-"""Labels as Kubernetes writes them: which keys and values a patch may hold. Requests and commands share it."""
+"""Labels as Kubernetes writes them: the keys and values that a patch may have. Requests and commands share them."""
 
 import re
 from typing import Annotated
@@ -14,7 +14,7 @@ _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
 def check_labels(labels: dict[str, str | None]) -> dict[str, str | None]:
-    """The patch itself; None takes a label away. Raises ValueError, which names the key."""
+    """Return the patch; None removes a label. Raises ValueError, which names the key."""
     for key, value in labels.items():
         if not _KEY.fullmatch(key) or len(key) > KEY_LENGTH:
             raise ValueError(f"key {key!r} should be a Kubernetes label key, such as example.com/team")

@@ -4,11 +4,12 @@ import re
 
 _SEGMENT = r"[.]*[^/%\\.?#\x00-\x20][^/%\\?#\x00-\x20]*"
 LOCATION_PATTERN = rf"^((file:///|(s3|gs|az)://))?{_SEGMENT}(/{_SEGMENT})*$"
-"""For the API server: RE2 and ECMA 262 agree on it. No empty, `.`, `..` or %-encoded segment."""
+"""Pattern of locations for the API server, on which RE2 and ECMA 262 agree: no empty, `.`, `..` or %-encoded segment.
+"""
 
 
 def check_location(location: str) -> str:
-    """The location itself. Raises ValueError, which says what is wrong and what would be right."""
+    """Return the location. Raises ValueError, which says what is wrong and what would be right."""
     if not re.fullmatch(LOCATION_PATTERN[1:-1], location):
         raise ValueError(
             f"{location!r} should be file:///…, s3://…, gs://…, az://… or a prefix such as datasets/digits, "
@@ -18,7 +19,7 @@ def check_location(location: str) -> str:
 
 
 def complete_location(location: str, storage: str) -> str:
-    """The URL of a location: a prefix is completed by the setting `storage`. Raises ValueError."""
+    """Return the URL of a location: the setting `storage` completes a prefix. Raises ValueError."""
     check_location(location)
     if "://" in location:
         return location

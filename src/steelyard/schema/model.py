@@ -1,4 +1,4 @@
-"""Model: files of a model, fetched once and kept with their digests."""
+"""Model: files of a model, fetched once and stored with their digests."""
 
 from typing import Annotated, Literal
 
@@ -24,40 +24,40 @@ class ModelArtifactHuggingFaceCache(SchemaModel):
     """A snapshot in the layout of the Hugging Face cache."""
 
     repoID: Word
-    """Repository on the hub."""
+    """Name of the repository on the hub."""
     revision: Word
     """Commit, tag or branch."""
 
 
 class ModelArtifact(SchemaModel):
-    """The form in which the model is kept; the field of the kind is set."""
+    """Form in which the model is stored. The field that belongs to `kind` is set."""
 
     kind: ModelArtifactKind
-    """HuggingFaceCache, Mock or Volume."""
+    """Kind of form: HuggingFaceCache, Mock or Volume."""
     huggingFaceCache: ModelArtifactHuggingFaceCache | None = None
-    """For HuggingFaceCache."""
+    """Snapshot, if the kind is HuggingFaceCache."""
     volume: Volume | None = None
-    """For Volume."""
+    """Files, if the kind is Volume."""
 
 
 class ModelSourceGitLFS(SchemaModel):
     """A git repository with large files."""
 
     url: Annotated[Line, AfterValidator(_http)]
-    """http or https URL of the repository."""
+    """URL of the repository, http or https."""
 
 
 class ModelSourceHuggingFaceHub(SchemaModel):
     """A repository of the Hugging Face hub."""
 
     repoID: Word
-    """Repository on the hub."""
+    """Name of the repository on the hub."""
     revision: Word
     """Commit, tag or branch."""
     allowPatterns: Annotated[list[Line], FEW] | None = None
-    """Only files that match one of these patterns."""
+    """Patterns of files to fetch; without them, all files."""
     ignorePatterns: Annotated[list[Line], FEW] | None = None
-    """No file that matches one of these patterns."""
+    """Patterns of files not to fetch."""
 
 
 class ModelSourceOpenLLM(SchemaModel):
@@ -66,29 +66,29 @@ class ModelSourceOpenLLM(SchemaModel):
     modelKind: Word
     """Kind of model."""
     modelID: Word
-    """Its id."""
+    """Id of the model."""
     modelVersion: Word
-    """Its version."""
+    """Version of the model."""
 
 
 class ModelSource(SchemaModel):
-    """Where the model comes from; the field of the kind is set."""
+    """Source of the model. The field that belongs to `kind` is set."""
 
     kind: ModelSourceKind
-    """GitLFS, HuggingFaceHub, Mock, OpenLLM or Upload."""
+    """Kind of source: GitLFS, HuggingFaceHub, Mock, OpenLLM or Upload."""
     gitLFS: ModelSourceGitLFS | None = None
-    """For GitLFS."""
+    """Repository, if the kind is GitLFS."""
     huggingFaceHub: ModelSourceHuggingFaceHub | None = None
-    """For HuggingFaceHub."""
+    """Repository, if the kind is HuggingFaceHub."""
     openLLM: ModelSourceOpenLLM | None = None
-    """For OpenLLM."""
+    """Model of the catalogue, if the kind is OpenLLM."""
 
 
 class ModelStorage(SchemaModel):
-    """What the model is kept on."""
+    """Medium on which the model is stored."""
 
     medium: ModelStorageMedium
-    """Mock, ObjectStorage, PersistentVolume or FUSEVolume."""
+    """Kind of medium: Mock, ObjectStorage, PersistentVolume or FUSEVolume."""
 
 
 class ModelResources(SchemaModel):
@@ -108,55 +108,55 @@ HardwareType = Annotated[
 
 
 class AcceleratorGPU(SchemaModel):
-    """Which GPUs."""
+    """GPUs of a node."""
 
     hardwareTypes: list[HardwareType] = Field(min_length=1, max_length=1000)
-    """Acceptable types, such as nvidia.com/gpu-t4."""
+    """Acceptable types of GPUs, such as nvidia.com/gpu-t4."""
     count: Natural = 1
-    """How many per node."""
+    """Number of GPUs per node."""
     memory: Quantity | None = None
-    """Least memory of each."""
+    """Minimum memory of one GPU."""
 
 
 class Accelerator(SchemaModel):
-    """An accelerator; the field of the kind is set."""
+    """An accelerator. The field that belongs to `kind` is set."""
 
     kind: Word
-    """GPU."""
+    """Kind of accelerator: GPU."""
     gpu: AcceleratorGPU | None = None
-    """For GPU."""
+    """GPUs, if the kind is GPU."""
 
 
 class ModelFields(SchemaModel):
-    """What a Model is besides an entity."""
+    """Fields of a Model besides those of every entity."""
 
     name: Word
-    """A name for people."""
+    """Name for people."""
     artifact: ModelArtifact
-    """The form in which the model is kept."""
+    """Form in which the model is stored."""
     storage: ModelStorage | None = None
-    """What it is kept on."""
+    """Medium on which the model is stored."""
     source: ModelSource
-    """Where it comes from."""
+    """Source of the model."""
     resources: ModelResources
-    """What it takes to keep and to run it."""
+    """Resources to store and to run the model."""
     accelerators: Annotated[list[Accelerator], FEW] | None = None
-    """Accelerators that it can run on."""
+    """Accelerators on which the model can run."""
 
 
 class Model(ModelFields, DyffEntity):
-    """Files of a model, fetched once and kept with their digests."""
+    """Files of a model, fetched once and stored with their digests."""
 
     kind: Literal["Model"] = "Model"
-    """Always Model."""
+    """Kind of the entity: Model."""
 
 
 class ForeignModel(Foreign):
-    """What an InferenceService embeds of its Model."""
+    """The part of a Model that an InferenceService embeds."""
 
     name: Word
-    """A name for people."""
+    """Name for people."""
     artifact: ModelArtifact
-    """The form in which the model is kept."""
+    """Form in which the model is stored."""
     storage: ModelStorage | None = None
-    """What it is kept on."""
+    """Medium on which the model is stored."""

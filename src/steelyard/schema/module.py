@@ -10,16 +10,16 @@ from steelyard.schema.data import Artifact
 
 
 class ModuleFields(SchemaModel):
-    """What a Module is besides an entity."""
+    """Fields of a Module besides those of every entity."""
 
     name: Word
-    """A name for people."""
+    """Name for people."""
     artifacts: list[Artifact] = Field(min_length=1, max_length=10_000)
-    """The files."""
+    """Files of the module."""
 
 
 class Module(ModuleFields, DyffEntity):
     """Files of code that methods and reports use."""
 
     kind: Literal["Module"] = "Module"
-    """Always Module."""
+    """Kind of the entity: Module."""

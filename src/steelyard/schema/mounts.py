@@ -1,15 +1,15 @@
-"""Mounts of a runner's Pod: what Kubernetes refuses about several of them, and what the platform mounts itself."""
+"""Mounts of a runner's Pod: the combinations that Kubernetes refuses, and the mounts of the platform itself."""
 
 from collections.abc import Sequence
 
 from steelyard.schema.inference_service import VolumeMount
 
 OWN_MOUNTS = ("/tmp", "/etc/steelyard")
-"""Where every Pod of ours has a folder or its configuration already."""
+"""Paths at which every Pod of the platform has a folder or its configuration."""
 
 
 def check_mounts(mounts: Sequence[VolumeMount]) -> None:
-    """Raises ValueError, which names the mount."""
+    """Raise ValueError, which names the mount, for mounts that Kubernetes or the platform does not allow together."""
     names: set[str] = set()
     paths: set[str] = set()
     for mount in mounts:

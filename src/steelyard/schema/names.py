@@ -9,31 +9,31 @@ import re
 
 OWN_RECORDS, OWN_LOGS = ".steelyard/", ".dyff/"
 MANIFEST = f"{OWN_RECORDS}manifest.json"
-"""Which files count, with their digests; written last."""
+"""List of an output's files with their digests; it is written last."""
 PROGRESS = f"{OWN_RECORDS}progress.json"
-"""How far the step is."""
+"""Progress of a step."""
 LOG_PIECES = f"{OWN_LOGS}logs/"
-"""Below it, `<pod uid>/<n>`: what each Pod has written."""
+"""Folder of the pieces of a log: `<pod uid>/<n>`."""
 WHOLE_LOG = f"{OWN_LOGS}logs.txt"
-"""All of it, once the workflow has ended."""
+"""The whole log in one file, once the workflow has ended."""
 
 
 def place(kind: str, id: str) -> str:
-    """Where an entity's files lie, below the setting `storage`."""
+    """Return the folder of an entity's files, below the setting `storage`."""
     return f"{kind.lower()}s/{id}"
 
 
 def resource_name(kind: str, id: str) -> str:
-    """What its custom resource is called."""
+    """Return the name of an entity's custom resource."""
     return f"{kind}-{id}".lower()
 
 
 def slug(text: str, limit: int) -> str:
-    """Lower-case letters, digits and single hyphens, at most `limit` of them; it may be empty."""
+    """Return the text as lower-case letters, digits and single hyphens, at most `limit` characters; it may be empty."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:limit].strip("-")
 
 
 def namespace_of(account: str) -> str:
-    """`acct-<slug>-<hash>`: the hash keeps accounts apart whose slugs are the same."""
+    """Return `acct-<slug>-<hash>`: the hash keeps accounts apart whose slugs are equal."""
     digest = hashlib.sha256(account.encode()).hexdigest()[:8]
     return "-".join(part for part in ("acct", slug(account, 40), digest) if part)

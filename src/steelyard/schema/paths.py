@@ -27,7 +27,7 @@ def check_artifact_path(path: str) -> str:
 
 
 def check_artifact_paths(paths: Sequence[str]) -> None:
-    """Raises ValueError for a path that is not allowed, there twice, a folder of another, or the platform's own."""
+    """Raise ValueError for a path that is not allowed, occurs twice, is a folder of another, or the platform's own."""
     known: set[str] = set()
     for path in paths:
         check_artifact_path(path)
@@ -43,7 +43,7 @@ def check_artifact_paths(paths: Sequence[str]) -> None:
 
 
 def _folders(path: str) -> Iterator[str]:
-    """Every folder that the path lies in."""
+    """Return every folder in which a path lies."""
     at = path.find("/")
     while at >= 0:
         yield path[:at]
@@ -53,8 +53,8 @@ def _folders(path: str) -> Iterator[str]:
 def _fault(segment: str) -> str:
     if segment in {"", ".", ".."}:
         return "is not allowed; a path is relative, with / between its segments"
-    if found := _FORBIDDEN.search(segment):
-        return f"has the character {found[0]!r}, which is not allowed"
+    if match := _FORBIDDEN.search(segment):
+        return f"has the character {match[0]!r}, which is not allowed"
     if segment[-1] in " .":
         return "ends in a space or a dot, which is not allowed"
     if _DEVICES.fullmatch(segment):
@@ -65,7 +65,7 @@ def _fault(segment: str) -> str:
 
 
 def check_md5(md5: str | None, path: str) -> str | None:
-    """The digest itself, base64 of 16 bytes as in Content-MD5. Raises ValueError."""
+    """Return the digest, base64 of 16 bytes as in Content-MD5. Raises ValueError."""
     if md5 is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Amounts as Kubernetes writes them, exactly: `100m`, `1.5Gi`, `2e3`. Quotas, API server and kubelet reckon in them."""
+"""Amounts as Kubernetes writes them, exactly: `100m`, `1.5Gi`, `2e3`. Quotas, API server and kubelet use them."""
 
 import re
 from collections.abc import Iterable
@@ -19,24 +19,24 @@ _FORM = re.compile(
 
 @lru_cache(maxsize=1000)
 def amount(text: str) -> Decimal:
-    """The number that a quantity stands for. Raises ValueError, which shows it."""
-    found = _FORM.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is no quantity such as 500m, 2 or 1Gi")
-    number, exponent, suffix = found.groups()
+    """Return the number that a quantity stands for. Raises ValueError, which shows the text."""
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 1Gi")
+    number, exponent, suffix = match.groups()
     if exponent:
         return _EXACT.scaleb(Decimal(number), Decimal(exponent))
     return _EXACT.multiply(Decimal(number), _SUFFIXES[suffix or ""])
 
 
 def total(amounts: Iterable[Decimal]) -> Decimal:
-    """Their sum, exactly: Python's own rounds to 28 digits."""
-    found = Decimal(0)
-    for each in amounts:
-        found = _EXACT.add(found, each)
-    return found
+    """Return the exact sum: Python's own decimals round to 28 digits."""
+    result = Decimal(0)
+    for addend in amounts:
+        result = _EXACT.add(result, addend)
+    return result
 
 
 def quantity(number: Decimal) -> str:
-    """A number as a quantity, in plain digits."""
+    """Return a number as a quantity, in plain digits."""
     return format(_EXACT.normalize(number), "f")

@@ -10,10 +10,10 @@ from steelyard.schema.data import DataView
 
 
 class ReportFields(SchemaModel):
-    """What a Report is besides an entity."""
+    """Fields of a Report besides those of every entity."""
 
     rubric: Rubric
-    """Name of the rubric, such as classification.Classification, with arguments after `?` where it takes any."""
+    """Name of the rubric, such as classification.Classification; arguments follow after `?`."""
     evaluation: Id
     """Id of the evaluation."""
     modules: Annotated[list[Id], FEW] = Field(default_factory=list)
@@ -23,15 +23,15 @@ class ReportFields(SchemaModel):
     inferenceService: Id
     """Id of the inference service."""
     model: Id | None = None
-    """Id of the model, where there is one."""
+    """Id of the model, if there is one."""
     datasetView: DataView | None = None
-    """How the rubric sees the dataset; absent: as it is."""
+    """View of the dataset that the rubric reads; without it, the dataset's rows as they are."""
     evaluationView: DataView | None = None
-    """How the rubric sees the outputs; absent: as they are."""
+    """View of the outputs that the rubric reads; without it, the outputs as they are."""
 
 
 class Report(ReportFields, DyffEntity):
     """The verified outputs of an evaluation, scored by a rubric."""
 
     kind: Literal["Report"] = "Report"
-    """Always Report."""
+    """Kind of the entity: Report."""

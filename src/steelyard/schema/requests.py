@@ -1,7 +1,5 @@
-"""What clients send: one create request per kind, and the edits.
-
-The server resolves the ids in a request to embedded entities; unknown fields are refused by name.
-"""
+"""Requests of clients: one create request per kind, and the edits. The server resolves the ids in a request to embedded
+entities; unknown fields are refused by name."""
 
 from typing import Annotated, Literal, Self
 
@@ -36,17 +34,17 @@ End = Annotated[AwareDatetime, AfterValidator(to_utc)]
 
 
 class Request(SchemaModel):
-    """What every request has. The published client leaves the version out."""
+    """Fields of every request. The published client leaves the version out."""
 
     schemaVersion: Literal["0.1"] = SCHEMA_VERSION
     """Version of the schema."""
 
 
 class CreateRequest(Request):
-    """What every create request has."""
+    """Fields of every create request."""
 
     account: AccountName
-    """The account that will own the entity."""
+    """Account that will own the entity."""
 
 
 def _checked(artifacts: list[Artifact]) -> list[Artifact]:
@@ -57,28 +55,28 @@ def _checked(artifacts: list[Artifact]) -> list[Artifact]:
 
 
 class DatasetCreateRequest(DatasetFields, CreateRequest):
-    """A dataset; its files are uploaded next."""
+    """Creates a dataset, whose files are uploaded next."""
 
     name: Name
-    """A name for people."""
+    """Name for people."""
     artifacts: Annotated[list[Artifact], Field(min_length=1, max_length=10_000), AfterValidator(_checked)]
-    """The files, with their MD5 in base64."""
+    """Files of the dataset, with their MD5 digests in base64."""
 
 
 class ModuleCreateRequest(ModuleFields, CreateRequest):
-    """A module; its files are uploaded next."""
+    """Creates a module, whose files are uploaded next."""
 
     name: Name
-    """A name for people."""
+    """Name for people."""
     artifacts: Annotated[list[Artifact], Field(min_length=1, max_length=10_000), AfterValidator(_checked)]
-    """The files, with their MD5 in base64."""
+    """Files of the module, with their MD5 digests in base64."""
 
 
 class ModelCreateRequest(ModelFields, CreateRequest):
-    """A model; with source Upload, its files are uploaded next."""
+    """Creates a model; if its source is Upload, the files are uploaded next."""
 
     name: Name
-    """A name for people."""
+    """Name for people."""
 
     @model_validator(mode="after")
     def _files(self) -> Self:
@@ -90,18 +88,18 @@ class ModelCreateRequest(ModelFields, CreateRequest):
 
 
 class InferenceServiceCreateRequest(CreateRequest):
-    """How a model is served, and how it is asked."""
+    """Creates an inference service: a program that serves a model."""
 
     name: Name
-    """A name for people."""
+    """Name for people."""
     builder: InferenceServiceBuilder | None = None
-    """How its image is built."""
+    """Program that builds the image."""
     runner: InferenceServiceRunner | None = None
-    """The program that serves it."""
+    """Program that serves the model."""
     interface: InferenceInterface
-    """How it is asked and what it answers."""
+    """Form of the service's requests and answers."""
     outputViews: Annotated[list[DataView], FEW] = Field(default_factory=list)
-    """Other forms of its answers."""
+    """Other forms of the outputs."""
     model: EntityId | None = None
     """Id of the model."""
 
@@ -116,50 +114,50 @@ class InferenceServiceCreateRequest(CreateRequest):
 
 
 class InferenceSessionCreateRequest(CreateRequest):
-    """Replicas of a service that run for a while."""
+    """Creates an inference session: replicas of a service that run for a while."""
 
     expires: End | None = None
-    """When it ends by itself."""
+    """Time at which the session ends by itself."""
     replicas: Count = 1
-    """How many replicas."""
+    """Number of replicas."""
     accelerator: Accelerator | None = None
     """Accelerator of each replica."""
     useSpotPods: bool = True
-    """Whether cheaper nodes that may be taken away will do."""
+    """True if cheaper nodes may be used that can be taken away at any time."""
     inferenceService: EntityId
     """Id of the service."""
 
 
 class EvaluationInferenceSessionRequest(SchemaModel):
-    """The session that is started for an evaluation."""
+    """Session that is started for an evaluation."""
 
     expires: End | None = None
-    """When it ends by itself."""
+    """Time at which the session ends by itself."""
     replicas: Count = 1
-    """How many replicas."""
+    """Number of replicas."""
     accelerator: Accelerator | None = None
     """Accelerator of each replica."""
     useSpotPods: bool = True
-    """Whether cheaper nodes that may be taken away will do."""
+    """True if cheaper nodes may be used that can be taken away at any time."""
     inferenceService: EntityId
     """Id of the service."""
 
 
 class EvaluationCreateRequest(CreateRequest):
-    """Every row of a dataset, asked of an inference service."""
+    """Creates an evaluation: every row of a dataset is asked of an inference service."""
 
     dataset: EntityId
     """Id of the dataset."""
     replications: Replications = 1
-    """How often each row is asked."""
+    """Number of times that every row is asked."""
     workersPerReplica: Count | None = None
-    """Requests in flight per replica."""
+    """Maximum requests in flight per replica."""
     client: EvaluationClientConfiguration = Field(default_factory=EvaluationClientConfiguration)
-    """How the client asks, and what it does about faults."""
+    """Settings of the client that sends the requests, and its treatment of errors."""
     inferenceSession: EvaluationInferenceSessionRequest | None = None
-    """The session to start; or `inferenceSessionReference`."""
+    """Session to start; otherwise set `inferenceSessionReference`."""
     inferenceSessionReference: EntityId | None = None
-    """Id of a session that runs; or `inferenceSession`."""
+    """Id of a running session; otherwise set `inferenceSession`."""
 
     @model_validator(mode="after")
     def _one_session(self) -> Self:
@@ -169,7 +167,7 @@ class EvaluationCreateRequest(CreateRequest):
 
 
 class ReportCreateRequest(CreateRequest):
-    """The outputs of an evaluation, scored by a rubric."""
+    """Creates a report: a rubric scores the outputs of an evaluation."""
 
     rubric: Annotated[Rubric, Field(min_length=1)]
     """Name of the rubric."""
@@ -178,22 +176,22 @@ class ReportCreateRequest(CreateRequest):
     modules: Annotated[list[EntityId], FEW] = Field(default_factory=list)
     """Ids of modules that hold the rubric's code."""
     datasetView: Word | DataView | None = None
-    """How the rubric sees the dataset: a view, or the id of one of the dataset's."""
+    """View of the dataset that the rubric reads, or the id of one of the dataset's views."""
     evaluationView: Word | DataView | None = None
-    """How the rubric sees the outputs: a view, or the id of one of the service's."""
+    """View of the outputs that the rubric reads, or the id of one of the service's views."""
 
 
 class AuditProcedureCreateRequest(CreateRequest):
-    """Which reports an audit needs."""
+    """Creates an audit procedure: the list of the reports that an audit needs."""
 
     name: Name
-    """A name for people."""
+    """Name for people."""
     requirements: list[AuditRequirement] = Field(min_length=1, max_length=1000)
-    """The reports."""
+    """Reports that an audit needs."""
 
 
 class AuditCreateRequest(CreateRequest):
-    """Several reports about one inference service, in one document."""
+    """Creates an audit: several reports about one inference service, in one document."""
 
     auditProcedure: EntityId
     """Id of the procedure."""
@@ -202,55 +200,55 @@ class AuditCreateRequest(CreateRequest):
     baseline: EntityId | None = None
     """Id of an earlier audit, with which this one is compared row by row."""
     useCase: Name | None = None
-    """Use of the system for which it is audited, in a sentence: it stands on the audit's page."""
+    """Use of the system for which it is audited, in a sentence; the audit's page shows it."""
     author: Name | None = None
-    """Person or team that is responsible for the audit: it stands on the audit's page."""
+    """Person or team that is responsible for the audit; the audit's page shows it."""
 
 
 class AccountCreateRequest(Request):
-    """Somebody who will own entities."""
+    """Creates an account."""
 
     name: AccountName
-    """Its name, which no other account may have."""
+    """Name of the account, which no other account may have."""
     identity: Identity = Field(default_factory=Identity)
-    """Who it is elsewhere."""
+    """The account's identities at other services."""
 
 
 class AccountPermissionsSetRequest(Request):
-    """What keys of the account may be given at most."""
+    """Replaces the permissions of an account: the most that its keys may be granted."""
 
     permissions: Annotated[list[AccessGrant], FEW]
-    """Replaces what was there."""
+    """New permissions; they replace the old ones."""
 
 
 class AccountTokenCreateRequest(Request):
-    """A new key."""
+    """Creates a key of an account."""
 
     grants: Annotated[list[AccessGrant], FEW]
-    """What it may do; at most what the account may."""
+    """Grants of the key; at most the account's permissions."""
     expires: End
-    """When it ends."""
+    """Time at which the key expires."""
 
 
 class InferenceSessionTokenCreateRequest(Request):
-    """A new key of a session."""
+    """Creates another key of a session."""
 
     expires: End | None = None
-    """When it ends; by default when the session does."""
+    """Time at which the key expires; by default the end of the session."""
 
 
 class LabelsEditRequest(Request):
-    """A merge patch of labels: null takes one away."""
+    """Merge patch of labels: a null removes a label."""
 
     labels: Labels = Field(default_factory=dict)
-    """Values by key."""
+    """Values of labels by key."""
 
 
 class DocumentationEditRequest(Request):
-    """A merge patch of what a person reads: null takes it away."""
+    """Merge patch of documentation: a null removes a text."""
 
     documentation: DocumentationPatch
-    """The patch."""
+    """Changes of the documentation."""
 
 
 CREATE_REQUESTS: dict[str, type[CreateRequest]] = {
@@ -264,4 +262,4 @@ CREATE_REQUESTS: dict[str, type[CreateRequest]] = {
     "AuditProcedure": AuditProcedureCreateRequest,
     "Audit": AuditCreateRequest,
 }
-"""Create requests by kind."""
+"""Classes of create requests by kind."""

@@ -1,4 +1,4 @@
-"""The custom resources: a published entity's immutable fields, and what a resource needs so as to look nothing up."""
+"""The custom resources: an entity's immutable fields, and all that its workflow needs, so that it looks nothing up."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -27,34 +27,34 @@ Location = Annotated[
 
 
 class Storage(SchemaModel):
-    """Where the workflow reads and writes."""
+    """Locations that the workflow reads and writes."""
 
     inputs: Annotated[dict[Word, Location], MANY] = Field(default_factory=dict)
-    """Locations by key: URLs, or prefixes below the setting `storage`."""
+    """Locations of inputs by key: URLs, or prefixes below the setting `storage`."""
     output: Location | None = None
     """Location of the output."""
     secret: Word | None = None
-    """Secret with credentials, in the resource's namespace."""
+    """Name of the Secret with credentials, in the resource's namespace."""
 
 
 class ResourceSpec(SchemaModel):
-    """What the spec of every kind has besides its entity's fields."""
+    """Fields of every custom resource's spec besides those of its entity."""
 
     id: str = Field(pattern=LABEL_VALUE_PATTERN, max_length=63)
     """Id of the entity."""
     account: Word
-    """The account that owns it."""
+    """Account that owns the entity."""
     ttlSecondsAfterFinished: Natural | None = None
-    """The resource is deleted so many seconds after it has finished; absent: never."""
+    """Time after the end of the workflow at which the resource is deleted; without it, never."""
 
 
 class StoredSpec(ResourceSpec):
-    """For the kinds whose entity has no field `storage` of its own."""
+    """Spec of the kinds whose entity has no field `storage` of its own."""
 
     names: Annotated[dict[Word, Word], FEW] = Field(default_factory=dict)
-    """What the entities that the fields refer to are called, by the field; pages show it."""
+    """Names of the entities that fields refer to, by field; pages show them."""
     storage: Storage = Field(default_factory=Storage)
-    """Where the workflow reads and writes."""
+    """Locations that the workflow reads and writes."""
 
 
 class EvaluationResourceSpec(EvaluationFields, StoredSpec):
@@ -66,21 +66,21 @@ class InferenceSessionResourceSpec(InferenceSessionFields, StoredSpec):
 
 
 class InferenceServiceResourceSpec(InferenceServiceFields, StoredSpec):
-    """How a model is served, and how it is asked."""
+    """A model's server: the program, its resources, and the form of its requests and answers."""
 
 
 class ModelStorageLocations(Storage):
-    """Where the model comes from and where it is kept; `medium` is the published entity's `storage.medium`."""
+    """Locations of the model's source and of its stored files; `medium` is the entity's `storage.medium`."""
 
     medium: Word | None = Field(default=None, pattern="^(Mock|ObjectStorage|PersistentVolume|FUSEVolume)$")
-    """Mock, ObjectStorage, PersistentVolume or FUSEVolume."""
+    """Kind of medium: Mock, ObjectStorage, PersistentVolume or FUSEVolume."""
 
 
 class ModelResourceSpec(ModelFields, ResourceSpec):
-    """Files of a model, fetched once and kept with their digests."""
+    """Files of a model, fetched once and stored with their digests."""
 
     storage: ModelStorageLocations = Field(default_factory=ModelStorageLocations)  # type: ignore[assignment]
-    """Where the model comes from and where it is kept."""
+    """Locations of the model's source and of its stored files."""
 
 
 class ReportResourceSpec(ReportFields, StoredSpec):
@@ -93,7 +93,7 @@ class AuditResourceSpec(AuditFields, StoredSpec):
 
 @dataclass(frozen=True)
 class ResourceKind:
-    """One kind of resource: its names, its spec, and the condition types that are always present."""
+    """A kind of resource: its names, its spec, and the condition types that are always present."""
 
     kind: str
     plural: str
@@ -109,8 +109,8 @@ class ResourceKind:
 _BASE = ("Progressing", "Failed", "Finished")
 
 RESOURCES: dict[str, ResourceKind] = {
-    each.kind: each
-    for each in (
+    kind.kind: kind
+    for kind in (
         ResourceKind("Audit", "audits", ("aud",), AuditResourceSpec, (*_BASE, "Complete")),
         ResourceKind("Evaluation", "evaluations", ("eval",), EvaluationResourceSpec, (*_BASE, "Complete")),
         ResourceKind(

@@ -1,4 +1,4 @@
-"""What a workflow is trusted with; an administrator's grant is needed to set it."""
+"""Privileges of workflows; only an administrator may set them."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from steelyard.schema.bounds import FEW, LabelKey, Word
 
 
 class QuotaSelector(SchemaModel):
-    """Names quotas; `*` stands for any."""
+    """A selection of quotas; `*` stands for any."""
 
     principal: Word
     """`__global__` or accounts/<account>."""
@@ -20,9 +20,9 @@ class QuotaSelector(SchemaModel):
 
 
 class SecurityContext(SchemaModel):
-    """What the workflow is trusted with."""
+    """Privileges of the workflow."""
 
     trusted: bool = True
-    """Whether its code is trusted."""
+    """True if the workflow's code is trusted."""
     ignoreQuotas: Annotated[list[QuotaSelector], FEW] = Field(default_factory=list)
-    """Quotas that do not count for it."""
+    """Quotas that do not count for the workflow."""

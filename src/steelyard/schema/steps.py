@@ -1,4 +1,4 @@
-"""What the operator tells a step and a step tells the operator: configuration, last words, exit status.
+"""Interface between the operator and a step: configuration, termination message, exit status.
 
 The operator writes `StepConfig` into a ConfigMap, the step reads it; the step writes `Termination` at its end.
 """
@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 EXIT_OK = 0
 """Success, also with row errors that the policy allows."""
 EXIT_RETRY = 1
-"""Failed in a way that another attempt may mend."""
+"""Failure that another attempt may overcome."""
 EXIT_PERMANENT = 65
-"""Failed in a way that no other attempt mends (EX_DATAERR of sysexits.h)."""
+"""Failure that no other attempt can overcome (EX_DATAERR of sysexits.h)."""
 
 TERMINATION_BYTES = 4096
-"""Kubernetes cuts a longer termination message, which would no longer be JSON."""
+"""Maximum size of a termination message: Kubernetes cuts a longer one, which would no longer be JSON."""
 
 
 class ResourceRef(BaseModel):
@@ -31,7 +31,7 @@ class ResourceRef(BaseModel):
 
 
 class StepConfig(BaseModel):
-    """The file that a step gets by `--config`."""
+    """Content of the file that a step gets by `--config`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -47,7 +47,7 @@ class StepConfig(BaseModel):
 
 
 class Termination(BaseModel):
-    """A step's last words; `code` becomes the condition's reason."""
+    """Last message of a step; `code` becomes the condition's reason."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
@@ -57,7 +57,7 @@ class Termination(BaseModel):
 
 
 def epoch(creation: datetime, uid: str, attempt: int) -> str:
-    """The epoch of an attempt: a later resource and a later attempt sort after an earlier one, as text."""
+    """Return the epoch of an attempt. As text, a later resource and a later attempt sort after an earlier one."""
     return f"{int(creation.timestamp()):010d}-{uid[:8]}-{attempt:04d}"
 
 

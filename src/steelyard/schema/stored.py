@@ -1,4 +1,4 @@
-"""What log and view keep of an entity: the aggregator writes it, and the API first sees whether it can be made."""
+"""The stored form of entities in log and view: the aggregator writes it, the API checks first that it can be made."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +11,13 @@ from steelyard.schema.entities import entity_of
 
 
 def with_revision(content: Mapping[str, Any], revision: str) -> dict[str, Any]:
-    """An entity's content with the revision that a command makes."""
+    """Return an entity's content with the revision that a command makes."""
     metadata = {**(content.get("metadata") or {}), "revision": revision}
     return {**content, "metadata": metadata}
 
 
 def entity_json(content: Mapping[str, Any], most: int = ENTITY_BYTES) -> bytes:
-    """The JSON that log and view keep of an entity. Raises Unkeepable."""
+    """Return the JSON of an entity in log and view. Raises Unkeepable."""
     check_json(content)
     text = orjson.dumps(content)
     if len(text) > most:
@@ -28,9 +28,9 @@ def entity_json(content: Mapping[str, Any], most: int = ENTITY_BYTES) -> bytes:
 
 
 def check_create(message: bytes, revision: str, most: int = ENTITY_BYTES) -> None:
-    """Whether a CreateEntity command, as its message, makes an entity that is kept. The aggregator asks the same.
+    """Raise Unkeepable, MalformedCommand or pydantic.ValidationError if the aggregator would not store the entity.
 
-    Raises Unkeepable, MalformedCommand, and pydantic.ValidationError for an entity that is not read again.
+    `message` is the CreateEntity command. The aggregator runs the same check.
     """
     command = parse_command(message)
     assert isinstance(command, CreateEntity)

@@ -12,11 +12,11 @@ _KEPT = (
 
 
 EXACT = 2**53
-"""An API server reads bounds as 64-bit floats: 2^63-1 becomes 2^63, which as an integer is the least number of all."""
+"""Largest maximum that is written: an API server reads bounds as 64-bit floats, in which 2^63-1 becomes 2^63."""
 
 
 def structural(schema: Json) -> Json:
-    """`schema` with its definitions inlined, nulls as `nullable`, and free-form objects marked as such."""
+    """Return `schema` with its definitions inlined, nulls as `nullable`, and free-form objects marked as such."""
     return _lower(schema, schema.get("$defs", {}))
 
 
@@ -52,7 +52,9 @@ def _lower(node: Json, definitions: Json) -> Json:
 
 def _lower_object(node: Json, lowered: Json, definitions: Json) -> None:
     if "properties" in node:
-        lowered["properties"] = {name: _lower(each, definitions) for name, each in node["properties"].items()}
+        lowered["properties"] = {
+            name: _lower(field, definitions) for name, field in node["properties"].items()
+        }
         if node.get("additionalProperties") is True:  # a model that keeps what it does not know
             lowered["x-kubernetes-preserve-unknown-fields"] = True
     else:
@@ -63,7 +65,7 @@ def _lower_object(node: Json, lowered: Json, definitions: Json) -> None:
 
 
 def _resolve(node: Json, definitions: Json) -> Json:
-    """The node with its reference replaced; what stands beside the reference wins over what it refers to."""
+    """Return the node with its reference replaced; keys beside the reference win over those it refers to."""
     while "$ref" in node:
         target = definitions[node["$ref"].rpartition("/")[2]]
         node = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
@@ -71,8 +73,8 @@ def _resolve(node: Json, definitions: Json) -> Json:
 
 
 def _nullable(node: Json, definitions: Json) -> Json:
-    """`anyOf [T, null]` as a nullable T; other unions are free-form."""
-    others = [_resolve(each, definitions) for each in node["anyOf"] if each.get("type") != "null"]
+    """Return `anyOf [T, null]` as a nullable T; other unions are free-form."""
+    others = [_resolve(choice, definitions) for choice in node["anyOf"] if choice.get("type") != "null"]
     beside = {key: value for key, value in node.items() if key != "anyOf"}
     nullable = len(others) < len(node["anyOf"])
     if len(others) != 1:

@@ -24,8 +24,8 @@ ALLOWED = {
 
 def nodes(node: Json, path: str = "") -> Iterator[tuple[str, Json]]:
     yield path, node
-    for name, each in node.get("properties", {}).items():
-        yield from nodes(each, f"{path}.{name}")
+    for name, field in node.get("properties", {}).items():
+        yield from nodes(field, f"{path}.{name}")
     for word in ("items", "additionalProperties"):
         if isinstance(node.get(word), dict):
             yield from nodes(node[word], f"{path}[]")

@@ -59,17 +59,17 @@ quick = settings(max_examples=15, deadline=None, suppress_health_check=list(Heal
 
 
 def dumped(model: BaseModel) -> Any:
-    """As the published packages write it: patches with their nulls, everything else without."""
+    """Return the JSON as the published packages write it: patches with their nulls, everything else without."""
     return json.loads(model.model_dump_json(by_alias=True, exclude_none=True))
 
 
 def whole(model: BaseModel) -> Any:
-    """Also what was left to its default: the platform fills it in, the published client does not send it."""
+    """Return the JSON with defaults: the platform fills them in, the published client does not send them."""
     return json.loads(BaseModel.model_dump_json(model, by_alias=True, exclude_none=True))
 
 
 def with_our_defaults(model: BaseModel) -> Any:
-    """The whole of it; what was not said of time for an answer is ours: theirs, 30 s, cuts long answers off."""
+    """Return the JSON with defaults, and with our time for an answer: theirs, 30 s, cuts long answers off."""
     value = whole(model)
     said = dumped(model).get("client") or {}
     if "requestTimeoutSeconds" in (value.get("client") or {}) and "requestTimeoutSeconds" not in said:

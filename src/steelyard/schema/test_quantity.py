@@ -26,7 +26,7 @@ def test_a_quantity_is_a_number(text: str, number: str) -> None:
     "text", ["", "Gi", "1 Gi", "1gi", "1K", "1ki", "1e", "1e3Ki", "١", "1Gi\n", "nan", "inf", "--1"]
 )
 def test_what_is_no_quantity_is_shown(text: str) -> None:
-    with pytest.raises(ValueError, match="is no quantity"):
+    with pytest.raises(ValueError, match="is not a quantity"):
         amount(text)
 
 
@@ -43,7 +43,7 @@ def test_the_published_schema_reads_the_same(text: str) -> None:
     )
 )
 def test_sums_are_exact(texts: list[str]) -> None:
-    assert Fraction(total(map(amount, texts))) == sum((Fraction(amount(each)) for each in texts), Fraction(0))
+    assert Fraction(total(map(amount, texts))) == sum((Fraction(amount(text)) for text in texts), Fraction(0))
 
 
 @pytest.mark.parametrize(

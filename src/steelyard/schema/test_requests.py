@@ -41,7 +41,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 
 
 def make_request(kind: str, **changes: Any) -> Request:
-    """What is None is left out."""
+    """Make a request of fields; those that are None are left out."""
     fields = {"account": "acme", **FIELDS[kind], **changes}
     return CREATE_REQUESTS[kind].parse({key: value for key, value in fields.items() if value is not None})
 
@@ -140,8 +140,8 @@ def test_documentation_has_its_lengths(field: str, most: int) -> None:
 
 
 def test_an_edit_keeps_the_nulls_that_were_given_and_no_others() -> None:
-    asked = {"documentation": {"title": "T", "summary": None}}
-    assert DocumentationEditRequest.parse(asked).dump() == {"schemaVersion": "0.1", **asked}
+    request = {"documentation": {"title": "T", "summary": None}}
+    assert DocumentationEditRequest.parse(request).dump() == {"schemaVersion": "0.1", **request}
 
 
 def test_a_token_needs_to_know_which_time_is_meant() -> None:
@@ -177,7 +177,7 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize(("path", "allowed"), PATHS.items(), ids=[each[:20] or "empty" for each in PATHS])
+@pytest.mark.parametrize(("path", "allowed"), PATHS.items(), ids=[path[:20] or "empty" for path in PATHS])
 def test_paths_of_uploads(path: str, allowed: bool) -> None:
     if allowed:
         assert check_artifact_path(path) == path

@@ -80,7 +80,7 @@ def test_a_wrong_spec_is_refused_with_the_field(change: dict[str, Any], field: s
     content = {key: value for key, value in (REPORT | change).items() if value is not ...}
     with pytest.raises(ValidationError) as refused:
         ReportResourceSpec.parse(content)
-    assert [".".join(map(str, each["loc"])) for each in refused.value.errors()] == [field]
+    assert [".".join(map(str, fault["loc"])) for fault in refused.value.errors()] == [field]
 
 
 @pytest.mark.parametrize("path", ["../x", "a/../x", "/x", "a//x", ".", "", "a/"])
@@ -104,7 +104,7 @@ def test_an_image_is_named_in_full(change: dict[str, str], field: str) -> None:
     assert ContainerImageSource.parse(image).dump() == image
     with pytest.raises(ValidationError) as refused:
         ContainerImageSource.parse(image | change)
-    assert [each["loc"] for each in refused.value.errors()] == [(field,)]
+    assert [fault["loc"] for fault in refused.value.errors()] == [(field,)]
 
 
 @pytest.mark.parametrize("path", ["data", "/", "/../etc", "/a/../../etc", "//a", "/a:b", "/a/."])

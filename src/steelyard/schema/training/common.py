@@ -1,6 +1,7 @@
-"""What the kinds of training jobs share: Pod templates, replicas, and the run policy.
+"""Models that all kinds of training jobs share: Pod templates, replicas, and the run policy.
 
-A template is the user's own: what is not named here is kept as it is, and the API server of Pods has the last word.
+A template is the user's own: fields that are not named here are kept unchanged, and the API server checks them when it
+makes the Pods.
 Contract: Kubeflow Training Operator 1.9.
 """
 
@@ -24,36 +25,36 @@ Quantity = Annotated[int | str, Field(json_schema_extra={"x-kubernetes-int-or-st
 
 
 def validations(*rules: tuple[str, str]) -> Json:
-    """Of a schema: CEL rules, each with what is said when it does not hold."""
+    """Return CEL rules for a schema, with the messages for objects that break them."""
     return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]}
 
 
 class Free(SchemaModel):
-    """A model that keeps what it does not know."""
+    """A model that keeps fields that it does not know."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class EnvironmentVariable(Free):
-    """One variable."""
+    """An environment variable of a container."""
 
     name: str = Field(min_length=1)
-    """Name."""
+    """Name of the variable."""
     value: str | None = None
-    """Text."""
+    """Value of the variable."""
 
 
 class ContainerPort(Free):
-    """One port."""
+    """A port of a container."""
 
     name: str | None = None
-    """Name."""
+    """Name of the port."""
     containerPort: int = Field(ge=1, le=65535)
-    """Number."""
+    """Number of the port."""
 
 
 class VolumeMount(Free):
-    """One mounted volume."""
+    """A volume mounted in a container."""
 
     name: str = Field(min_length=1)
     """Name of the volume."""
@@ -62,75 +63,75 @@ class VolumeMount(Free):
 
 
 class Resources(Free):
-    """What a container needs and may use."""
+    """Resources that a container needs, and may use at most."""
 
     requests: dict[str, Quantity] | None = None
-    """What it needs."""
+    """Resources that the container needs."""
     limits: dict[str, Quantity] | None = None
-    """What it may use."""
+    """Resources that the container may use at most."""
 
 
 class Container(Free):
-    """One container: any field of a Pod's. Described is what the operator itself reads."""
+    """A container, with any field that Kubernetes knows. Described are the fields that the operator reads."""
 
     name: str = Field(pattern=LABEL, max_length=63)
-    """Name."""
+    """Name of the container."""
     image: str = Field(min_length=1)
-    """Image."""
+    """Image of the container."""
     command: list[str] | None = None
-    """Program."""
+    """Program that the container runs, in place of the image's own."""
     args: list[str] | None = None
-    """Its arguments."""
+    """Arguments of the program."""
     env: list[EnvironmentVariable] | None = None
-    """Variables."""
+    """Environment variables."""
     ports: list[ContainerPort] | None = None
-    """Ports."""
+    """Ports of the container."""
     volumeMounts: list[VolumeMount] | None = None
     """Mounted volumes."""
     resources: Resources | None = None
-    """Resources."""
+    """Resources of the container."""
 
 
 class InitContainer(Free):
-    """One container that runs before the others: any field of a Pod's."""
+    """A container that runs before the others, with any field that Kubernetes knows."""
 
     name: str = Field(min_length=1)
-    """Name."""
+    """Name of the container."""
 
 
 class Volume(Free):
-    """One volume of any kind."""
+    """A volume of any kind."""
 
     name: str = Field(min_length=1)
-    """Name."""
+    """Name of the volume."""
 
 
 class PodSpec(Free):
-    """Any field of a Pod's spec. Described is what the operator itself reads."""
+    """Spec of a Pod, with any field that Kubernetes knows. Described are the fields that the operator reads."""
 
     containers: list[Container] = Field(min_length=1, max_length=MAX_CONTAINERS)
-    """Containers."""
+    """Containers of the Pod."""
     initContainers: list[InitContainer] | None = None
-    """Containers that run before those."""
+    """Containers that run before the others."""
     volumes: list[Volume] | None = None
-    """Volumes."""
+    """Volumes of the Pod."""
     hostNetwork: bool | None = None
-    """Whether the Pods are on their hosts' network."""
+    """True if the Pods use their hosts' network."""
     dnsPolicy: str | None = None
-    """How names are looked up."""
+    """Policy for resolving names."""
     schedulerName: str | None = None
-    """Scheduler of the Pods."""
+    """Name of the Pods' scheduler."""
     serviceAccountName: str | None = None
-    """Account of the Pods."""
+    """Service account of the Pods."""
 
 
 class PodMetadata(Free):
     """Labels and annotations of the Pods."""
 
     labels: dict[str, str] | None = None
-    """Labels."""
+    """Labels of the Pods."""
     annotations: dict[str, str] | None = None
-    """Annotations."""
+    """Annotations of the Pods."""
 
 
 class PodTemplate(Free):
@@ -139,25 +140,26 @@ class PodTemplate(Free):
     metadata: PodMetadata | None = None
     """Labels and annotations of the Pods."""
     spec: PodSpec
-    """The Pod's spec. Its `restartPolicy` gives way to the replica's."""
+    """Spec of the Pods. Its `restartPolicy` gives way to the replica's."""
 
 
 class ReplicaSpec(SchemaModel):
     """Replicas of one type."""
 
     replicas: int | None = Field(default=None, ge=0, le=MAX_REPLICAS)
-    """How many; absent: one."""
+    """Number of replicas; by default one."""
     template: PodTemplate
-    """Their Pods."""
+    """Template of their Pods."""
     restartPolicy: RestartPolicy | None = None
-    """What happens when one fails. `ExitCode`: 128 and above are tried again, 1 to 127 fail the job."""
+    """Treatment of a failed replica. With `ExitCode`, exit codes from 128 on are tried again, and 1 to 127 fail the
+    job."""
 
 
 class SchedulingPolicy(SchemaModel):
-    """How the Pods of a job are placed together."""
+    """Rules for placing the Pods of a job together."""
 
     minAvailable: int | None = Field(default=None, ge=0, le=INT32)
-    """Pods that have to be placed at once, passed on as it is; absent: all."""
+    """Minimum number of Pods to be placed at once, passed on as it is; by default all."""
     queue: str | None = Field(
         default=None,
         json_schema_extra=validations(
@@ -166,11 +168,11 @@ class SchedulingPolicy(SchemaModel):
     )
     """Queue of the gang scheduler."""
     minResources: dict[str, Quantity] | None = None
-    """Resources that have to be there for all Pods together."""
+    """Minimum resources for all Pods together."""
     priorityClass: str | None = None
     """Priority class of the Pods' group."""
     scheduleTimeoutSeconds: int | None = Field(default=None, ge=0, le=INT32)
-    """How long the scheduler waits for the whole group."""
+    """Longest time for which the scheduler waits until it can place all Pods."""
 
 
 _MANAGED = (
@@ -180,21 +182,21 @@ _MANAGED = (
 
 
 class RunPolicy(SchemaModel):
-    """How long a job may take, how often it may be tried again, and what is left of it afterwards."""
+    """Deadline, restarts and clean-up of a job."""
 
     model_config = ConfigDict(json_schema_extra=validations(_MANAGED))
 
     cleanPodPolicy: CleanPodPolicy | None = None
-    """Which Pods are deleted when the job has finished: all, those that still run, or none."""
+    """Pods that are deleted when the job has finished: All, those that are still Running, or None."""
     ttlSecondsAfterFinished: int | None = Field(default=None, ge=0, le=INT32)
-    """The job is deleted so many seconds after it has finished; absent: never."""
+    """Time after the end of the job at which it is deleted; without it, never."""
     activeDeadlineSeconds: int | None = Field(default=None, ge=0, le=INT64)
-    """The job fails when it has been active for longer."""
+    """Time after which an active job fails."""
     backoffLimit: int | None = Field(default=None, ge=0, le=INT32)
-    """Restarts of the job or parts of it; one more failure fails it."""
+    """Number of restarts of the job or its parts; one more failure fails the job."""
     schedulingPolicy: SchedulingPolicy | None = None
-    """How the Pods are placed together."""
+    """Rules for placing the Pods together."""
     suspend: bool | None = Field(default=None, json_schema_extra={"default": False})
-    """While true, the job has no Pods."""
+    """True if the job is to have no Pods."""
     managedBy: Literal["", "kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"] | None = None
-    """Who looks after the job; another one than `kubeflow.org/training-operator` is left to do so."""
+    """Controller of the job; a job of another one than `kubeflow.org/training-operator` is left alone."""

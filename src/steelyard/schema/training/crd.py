@@ -7,12 +7,12 @@ from steelyard.types import Json
 
 
 def training_definitions() -> list[Json]:
-    """All of them, in the order of `TRAINING`."""
+    """Return all definitions, in the order of `TRAINING`."""
     return [_definition(kind) for kind in TRAINING.values()]
 
 
 def training_spec_schema(kind: TrainingKind) -> Json:
-    """The structural schema of the kind's spec. A null counts as absent, as in v1, so that nothing is nullable."""
+    """Return the structural schema of a kind's spec. A null counts as absent, as in v1, so nothing is nullable."""
     schema = structural(kind.spec.model_json_schema(by_alias=True))
     _forbid_nulls(schema)
     return schema
@@ -20,8 +20,8 @@ def training_spec_schema(kind: TrainingKind) -> Json:
 
 def _forbid_nulls(node: Json) -> None:
     node.pop("nullable", None)
-    for each in node.get("properties", {}).values():
-        _forbid_nulls(each)
+    for field in node.get("properties", {}).values():
+        _forbid_nulls(field)
     for word in ("items", "additionalProperties"):
         if word in node:
             _forbid_nulls(node[word])

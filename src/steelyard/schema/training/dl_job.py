@@ -30,48 +30,48 @@ _ROLES: Json = {"minProperties": 1, "maxProperties": MAX_ROLES}
 
 
 class Dependency(SchemaModel):
-    """What has to have happened to a role before another begins."""
+    """A condition on a role that must hold before another role begins."""
 
     role: str
-    """The role that comes first."""
+    """Role that comes first."""
     condition: Literal["Running", "Ready", "Succeeded"] = "Ready"
-    """How far all its replicas have to be."""
+    """Condition that all replicas of the role must have reached."""
 
 
 class Role(SchemaModel):
     """Replicas with one part in the job."""
 
     replicas: int | None = Field(default=None, ge=0, le=MAX_REPLICAS)
-    """How many; absent: what the framework says, or one."""
+    """Number of replicas; by default the framework's, or one."""
     template: PodTemplate
-    """Their Pods."""
+    """Template of their Pods."""
     restartPolicy: RestartPolicy | None = None
-    """What happens when one fails; absent: what the framework says."""
+    """Treatment of a failed replica; by default the framework's."""
     restartScope: Scope | None = None
-    """What starts again when one failed: the Pod, all of the role, or the whole job."""
+    """Part of the job that is restarted after a failure: the Pod, all Pods of the role, or the whole job."""
     dependsOn: list[Dependency] = Field(default_factory=list, max_length=MAX_ROLES)
-    """Their Pods are made when these roles have come so far."""
+    """Conditions on other roles that must hold before the Pods are made."""
 
 
 class FailureRule(SchemaModel):
-    """What to do about a failed replica that matches everything given here; the first rule that matches wins."""
+    """A rule for failed replicas that match all of its conditions; the first rule that matches counts."""
 
     action: Literal["Restart", "Fail", "Ignore"]
-    """Restart it with its scope, fail the job, or take no notice."""
+    """Action: restart the replica with its scope, fail the job, or ignore the failure."""
     exitCodes: list[int] = Field(default_factory=list, max_length=256)
-    """Exit codes of its main container."""
+    """Exit codes of the replica's main container."""
     signals: list[int] = Field(default_factory=list, max_length=64)
-    """Signals that ended it."""
+    """Signals that ended the replica."""
     reasons: list[str] = Field(default_factory=list, max_length=64)
-    """Reasons of the container or the Pod: OOMKilled, Evicted."""
+    """Reasons of the container or the Pod, such as OOMKilled and Evicted."""
     pattern: str | None = None
-    """A regular expression that is searched in the message."""
+    """Regular expression that is searched for in the message."""
     roles: list[str] = Field(default_factory=list, max_length=MAX_ROLES)
-    """Roles; absent: all."""
+    """Roles that the rule is for; by default all."""
     scope: Scope | None = None
-    """Instead of the role's restart scope."""
+    """Restart scope, in place of the role's."""
     counted: bool = True
-    """Whether the restart uses up `runPolicy.backoffLimit`."""
+    """True if the restart counts towards `runPolicy.backoffLimit`."""
 
 
 _ONE_NUMBER = (
@@ -81,36 +81,36 @@ _ONE_NUMBER = (
 
 
 class SuccessPolicy(SchemaModel):
-    """Which replicas have to succeed for the job to."""
+    """Replicas that must succeed for the job to succeed."""
 
     model_config = ConfigDict(json_schema_extra=validations(_ONE_NUMBER))
 
     roles: list[str] = Field(default_factory=list, max_length=MAX_ROLES)
-    """Roles that count; absent: all."""
+    """Roles that count; by default all."""
     count: int | None = Field(default=None, ge=1, le=INT32)
-    """How many of their replicas."""
+    """Number of their replicas that must succeed."""
     percent: int | None = Field(default=None, ge=1, le=100)
-    """What share of their replicas."""
+    """Percentage of their replicas that must succeed."""
     all: bool | None = None
-    """All of them: as without a number."""
+    """True if all their replicas must succeed, as without a number."""
 
 
 class OutputModel(SchemaModel):
-    """A Model that the job's output becomes when it has succeeded."""
+    """A Model that is made of the job's output when the job has succeeded."""
 
     name: str = Field(min_length=1, max_length=253)
-    """The Model's name."""
+    """Name of the Model."""
     path: str = Field(pattern="^/", max_length=1024)
-    """Folder in the container; the program finds it in STEELYARD_OUTPUT."""
+    """Folder in the container; the program finds its path in STEELYARD_OUTPUT."""
     role: str | None = None
-    """Role whose replica 0 writes it; absent: the first that success depends on."""
+    """Role whose replica 0 writes the output; by default the first role that success depends on."""
 
 
 class Outputs(SchemaModel):
-    """What is left of the job."""
+    """Outputs of a job."""
 
     model: OutputModel | None = None
-    """A Model."""
+    """Model that is made of the output."""
 
 
 _KNOWN = (f"self.matches('{PATTERN}')", f"there is no such name in ${{…}}; there are {THERE_ARE}")
@@ -120,11 +120,12 @@ class Variable(SchemaModel):
     """An environment variable that replicas get, unless their template sets it."""
 
     name: str = Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)
-    """Name."""
+    """Name of the variable."""
     value: str = Field(max_length=4096, json_schema_extra=validations(_KNOWN))
-    """Text; `${…}` is filled in: `${rank}`, `${world.size}`, `${worker.addresses}` and so on."""
+    """Value of the variable. The operator fills in `${…}`: `${rank}`, `${world.size}`, `${worker.addresses}` and
+    others."""
     roles: list[str] = Field(default_factory=list, max_length=MAX_ROLES)
-    """Roles that get it; absent: all."""
+    """Roles that get the variable; by default all."""
 
 
 _COUNTS = (
@@ -139,15 +140,15 @@ class FrameworkRole(SchemaModel):
     model_config = ConfigDict(json_schema_extra=validations(_COUNTS))
 
     name: str = Field(pattern=ROLE, max_length=31)
-    """Name."""
+    """Name of the role."""
     minimum: int = Field(default=0, ge=0, le=MAX_REPLICAS)
-    """The fewest replicas; from 1 on, a job has to have the role."""
+    """Minimum number of replicas; if it is 1 or more, a job must have the role."""
     maximum: int | None = Field(default=None, ge=1, le=INT32)
-    """The most replicas."""
+    """Maximum number of replicas."""
     default: int = Field(default=1, ge=0, le=MAX_REPLICAS)
-    """Replicas of a role that gives no number."""
+    """Number of replicas of a role that gives none."""
     restartScope: Scope = "Job"
-    """What starts again when one failed."""
+    """Part of the job that is restarted after a failure."""
 
 
 _KNOWS = "!has(self.roles) || self.roles.exists(x, x.name == r)"
@@ -172,24 +173,24 @@ _FRAMEWORK_RULES = (
 
 
 class FrameworkSpec(SchemaModel):
-    """A framework as data: who takes part, on which port, with which environment, and when a job has succeeded."""
+    """A framework as data: its roles, port, environment, and the rule for the success of a job."""
 
     model_config = ConfigDict(json_schema_extra=validations(*_FRAMEWORK_RULES))
 
     container: str | None = None
-    """The container that decides, and whose port counts; absent: the first."""
+    """Container whose end and whose port count; by default the first."""
     portName: str = Field(default="main", pattern=r"^[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?$", max_length=15)
-    """Name of the main port in a template, where it is another than `port`."""
+    """Name of the main port in a template, if it is not `port`."""
     port: int = Field(default=29500, ge=1, le=65535)
-    """The main port."""
+    """Number of the main port."""
     roles: list[FrameworkRole] = Field(default_factory=list, max_length=MAX_ROLES)
-    """Who takes part, in the order of the ranks; absent: any roles, in the order of their names."""
+    """Roles in the order of the ranks; without them, jobs may have any roles, in the order of their names."""
     restartPolicy: RestartPolicy = "OnFailure"
-    """What happens when a replica fails whose role says nothing."""
+    """Treatment of failed replicas whose role has no rule."""
     environment: list[Variable] = Field(default_factory=list, max_length=64)
     """Variables of all containers."""
     successPolicy: SuccessPolicy | None = None
-    """Which replicas have to succeed; absent: all of all roles."""
+    """Replicas that must succeed; by default all replicas of all roles."""
 
 
 _ONE_FRAMEWORK = (
@@ -232,16 +233,16 @@ class DLJobSpec(SchemaModel):
     framework: str | None = Field(default=None, min_length=1, max_length=253)
     """Name of a Framework resource."""
     frameworkSpec: FrameworkSpec | None = None
-    """Instead: the definition itself."""
+    """Definition of the framework, in place of `framework`."""
     roles: dict[str, Role] = Field(json_schema_extra={**_ROLES, **validations(_ROLE_RULE)})
-    """Who takes part."""
+    """Replicas of the job by role."""
     runPolicy: RunPolicy | None = Field(default=None, json_schema_extra={"default": {}})
-    """Deadlines, restarts and clean-up; `cleanPodPolicy` is Running where absent."""
+    """Deadline, restarts and clean-up; `cleanPodPolicy` is Running by default."""
     restartScope: Scope | None = None
-    """What starts again when a replica failed, for all roles that say nothing."""
+    """Part of the job that is restarted after a failure, for roles that say nothing."""
     failureRules: list[FailureRule] = Field(default_factory=list, max_length=64)
-    """What to do about failed replicas, before `restartPolicy`."""
+    """Rules for failed replicas, which go before `restartPolicy`."""
     successPolicy: SuccessPolicy | None = None
-    """Which replicas have to succeed; absent: what the framework says."""
+    """Replicas that must succeed; by default those that the framework names."""
     outputs: Outputs | None = None
-    """What is left of the job."""
+    """Outputs of the job."""

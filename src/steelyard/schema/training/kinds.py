@@ -1,4 +1,4 @@
-"""The kinds of training jobs, each with its names, its spec, and what is served of it."""
+"""The kinds of training jobs: their names, their specs, and their subresources."""
 
 from dataclasses import dataclass
 
@@ -12,18 +12,18 @@ KUBEFLOW = "kubeflow.org"
 
 @dataclass(frozen=True)
 class TrainingKind:
-    """One kind."""
+    """A kind of training job."""
 
     kind: str
     spec: type[SchemaModel]
     replicas: str
-    """The field with the replica types; empty where there are none (Framework)."""
+    """Field with the replica types; empty for Framework, which has none."""
     group: str = KUBEFLOW
     version: str = "v1"
     unnumbered: tuple[str, ...] = ()
-    """Types whose one Pod has no index in its name."""
+    """Replica types whose one Pod has no index in its name."""
     scalable: str = ""
-    """The type that the scale subresource scales."""
+    """Replica type that the scale subresource scales."""
     short_names: tuple[str, ...] = ()
     namespaced: bool = True
     job: bool = True
@@ -38,13 +38,13 @@ class TrainingKind:
 
     @property
     def rules(self) -> list[Rule]:
-        """Of the whole object."""
+        """Return the CEL rules for the whole object."""
         return of_name(self.replicas, self.unnumbered) if self.replicas else [NAME]
 
 
 TRAINING: dict[str, TrainingKind] = {
-    each.kind: each
-    for each in (
+    kind.kind: kind
+    for kind in (
         TrainingKind("TFJob", kubeflow.TFJobSpec, kubeflow.TENSORFLOW.field),
         TrainingKind("PyTorchJob", kubeflow.PyTorchJobSpec, kubeflow.PYTORCH.field, scalable="Worker"),
         TrainingKind("MXJob", kubeflow.MXJobSpec, kubeflow.MXNET.field),
@@ -65,4 +65,4 @@ TRAINING: dict[str, TrainingKind] = {
         ),
     )
 }
-"""In the order of a page about them."""
+"""All kinds, in the order of a page about them."""

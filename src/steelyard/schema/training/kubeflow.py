@@ -1,4 +1,4 @@
-"""The specs of the kinds of `kubeflow.org/v1`, field for field as people's manifests have them."""
+"""The specs of the kinds of `kubeflow.org/v1`, field for field as users' manifests have them."""
 
 from typing import Any, Literal
 
@@ -11,14 +11,14 @@ from steelyard.types import Json
 
 
 class JobSpec(SchemaModel):
-    """What all of them have."""
+    """Fields of all kinds' specs."""
 
     runPolicy: RunPolicy | None = Field(default=None, json_schema_extra={"default": {}})
-    """Deadlines, restarts and clean-up."""
+    """Deadline, restarts and clean-up."""
 
 
 def replicas(types: Types) -> Any:
-    """The field with the replica types."""
+    """Return a field with replicas by type, checked by CEL rules."""
     return Field(
         json_schema_extra={"minProperties": 1, "maxProperties": MAX_ROLES, **validations(*of_types(types))}
     )
@@ -39,18 +39,20 @@ class TFJobSpec(JobSpec):
     tfReplicaSpecs: dict[str, ReplicaSpec] = replicas(TENSORFLOW)
     """Replicas by type: Chief or Master, PS, Worker, Evaluator."""
     successPolicy: Literal["", "AllWorkers"] | None = None
-    """Without a Chief, the job has succeeded when worker 0 has, or with `AllWorkers` when all have."""
+    """Rule for success. Without a Chief, the job has succeeded when worker 0 has, or with `AllWorkers` when all have.
+    """
     enableDynamicWorker: bool | None = None
-    """Workers may come and go: each knows the parameter servers and itself, and a failed one does not fail the job."""
+    """True if workers may come and go: each knows only the parameter servers and itself, and a failed one does not fail
+    the job."""
 
 
 class RendezvousSetting(SchemaModel):
-    """One more setting of the rendezvous."""
+    """A further setting of the rendezvous."""
 
     key: str
-    """Name."""
+    """Name of the setting."""
     value: str
-    """Value."""
+    """Value of the setting."""
 
 
 _BOUNDS = (
@@ -60,37 +62,37 @@ _BOUNDS = (
 
 
 class Bounds(SchemaModel):
-    """Between how many workers a job may have."""
+    """Minimum and maximum number of workers."""
 
     model_config = ConfigDict(json_schema_extra=validations(_BOUNDS))
 
     minReplicas: int | None = Field(default=None, ge=0, le=INT32)
-    """The fewest workers; absent: as `maxReplicas`, or as many as there are."""
+    """Minimum number of workers; by default `maxReplicas`, or as many as there are."""
     maxReplicas: int | None = Field(default=None, ge=0, le=INT32)
-    """The most workers; absent: as `minReplicas`, or as many as there are."""
+    """Maximum number of workers; by default `minReplicas`, or as many as there are."""
     maxRestarts: int | None = Field(default=None, ge=0, le=INT32)
-    """How often the launcher starts the workers' processes again."""
+    """Number of times that the launcher restarts the workers' processes."""
     metrics: list[Json] | None = None
-    """What a HorizontalPodAutoscaler scales the workers by."""
+    """Metrics by which a HorizontalPodAutoscaler scales the workers."""
 
 
 class ElasticPolicy(Bounds):
-    """Workers may come and go, as `torchrun` lets them."""
+    """Number of workers that may change while the job runs, as `torchrun` allows."""
 
     rdzvBackend: Literal["c10d", "etcd", "etcd-v2"] | None = None
-    """How workers meet; absent: c10d."""
+    """Backend by which workers find each other; by default c10d."""
     rdzvPort: int | None = Field(default=None, ge=1, le=65535)
-    """Port where they meet; absent: worker 0's."""
+    """Port of the rendezvous; by default worker 0's."""
     rdzvHost: str | None = None
-    """Host where they meet; absent: worker 0."""
+    """Host of the rendezvous; by default worker 0."""
     rdzvId: str | None = None
-    """Name of the meeting."""
+    """Name of the rendezvous."""
     rdzvConf: list[RendezvousSetting] | None = None
-    """More settings."""
+    """Further settings of the rendezvous."""
     standalone: bool | None = None
-    """All workers are on one machine."""
+    """True if all workers are on one machine."""
     nProcPerNode: int | None = Field(default=None, ge=1, le=INT32)
-    """The older name of `nprocPerNode`."""
+    """Older name of `nprocPerNode`."""
 
 
 PYTORCH = Types(
@@ -114,9 +116,9 @@ class PyTorchJobSpec(JobSpec):
     pytorchReplicaSpecs: dict[str, ReplicaSpec] = replicas(PYTORCH)
     """Replicas by type: Master, Worker."""
     elasticPolicy: ElasticPolicy | None = None
-    """Workers may come and go."""
+    """Number of workers that may change while the job runs."""
     nprocPerNode: str | None = Field(default=None, max_length=16)
-    """Processes per Pod, for `torchrun`: `auto`, `cpu`, `gpu` or a number; absent: auto."""
+    """Number of processes per Pod, for `torchrun`: `auto`, `cpu`, `gpu` or a number; by default auto."""
 
 
 MXNET = Types(
@@ -128,7 +130,7 @@ class MXJobSpec(JobSpec):
     """Training with MXNet: a scheduler, servers and workers of ps-lite; or tuning with TVM."""
 
     jobMode: Literal["MXTrain", "MXTune"]
-    """MXTrain, or MXTune for tuning."""
+    """Mode of the job: MXTrain, or MXTune for tuning."""
     mxReplicaSpecs: dict[str, ReplicaSpec] = replicas(MXNET)
     """Replicas by type: Scheduler, Server, Worker; TunerTracker, TunerServer, Tuner."""
 
@@ -162,7 +164,7 @@ class PaddleJobSpec(JobSpec):
     paddleReplicaSpecs: dict[str, ReplicaSpec] = replicas(PADDLE)
     """Replicas by type: Master, Worker."""
     elasticPolicy: Bounds | None = None
-    """Workers may come and go."""
+    """Number of workers that may change while the job runs."""
 
 
 MPI = Types("mpiReplicaSpecs", ("Launcher", "Worker"), required=("Launcher",), single=("Launcher",))
@@ -181,8 +183,8 @@ class MPIJobSpec(JobSpec):
     mpiReplicaSpecs: dict[str, ReplicaSpec] = replicas(MPI)
     """Replicas by type: Launcher, Worker."""
     slotsPerWorker: int | None = Field(default=None, ge=1, le=INT32)
-    """Processes per worker; absent: one."""
+    """Number of processes per worker; by default one."""
     mainContainer: str | None = None
-    """Container of the workers in which the processes are started."""
+    """Container of the workers in which processes are started."""
     cleanPodPolicy: Literal["All", "Running", "None"] | None = None
-    """The older place of `runPolicy.cleanPodPolicy`."""
+    """Older place of `runPolicy.cleanPodPolicy`."""

@@ -1,4 +1,4 @@
-"""What CEL says of a job of `kubeflow.org/v1` when it is applied: names, types, counts and containers.
+"""CEL rules for jobs of `kubeflow.org/v1` when they are applied: names, types, counts and containers.
 
 Replica types are known in any case (`WORKER`), as v1 takes them. The operator checks all of it again, for API servers
 that do not evaluate CEL.
@@ -17,18 +17,18 @@ NAME = (
 
 @dataclass(frozen=True)
 class Types:
-    """The replica types of a kind."""
+    """Replica types of a kind."""
 
     field: str
     names: tuple[str, ...]
     container: str = ""
-    """Every template has to have it; empty: any will do."""
+    """Name of the container that every template must have; empty if any will do."""
     required: tuple[str, ...] = ()
     single: tuple[str, ...] = ()
-    """Types of which a job has one replica."""
+    """Replica types of which a job has one replica."""
     at_least_one: tuple[str, ...] = ()
     one_of: tuple[str, ...] = ()
-    """Types that go by two names: a job has one of them."""
+    """Replica types that go by two names: a job has one of them."""
 
 
 def _is(names: Sequence[str], key: str = "k") -> str:
@@ -36,7 +36,7 @@ def _is(names: Sequence[str], key: str = "k") -> str:
 
 
 def of_types(types: Types) -> list[Rule]:
-    """Of the map of replica types."""
+    """Return the CEL rules for the map of replica types."""
     here = f"spec.{types.field}"
     rules = [(f"self.all(k, {_is(types.names)})", f"{here}: the types are {', '.join(types.names)}")]
     rules += [(f"self.exists(k, {_is([name])})", f"{here}: needs the type {name}") for name in types.required]
@@ -56,9 +56,12 @@ def of_types(types: Types) -> list[Rule]:
             (f"!({_both(types.one_of)})", f"{here}: has both {both}; they are one part by two names")
         )
     if types.container:
-        found = f"self[k].template.spec.containers.exists(c, c.name == '{types.container}')"
+        has_container = f"self[k].template.spec.containers.exists(c, c.name == '{types.container}')"
         rules.append(
-            (f"self.all(k, {found})", f"{here}: every template needs a container named {types.container}")
+            (
+                f"self.all(k, {has_container})",
+                f"{here}: every template needs a container named {types.container}",
+            )
         )
     return rules
 
@@ -68,7 +71,7 @@ def _both(names: Sequence[str]) -> str:
 
 
 def of_name(field: str, unnumbered: Sequence[str] = ()) -> list[Rule]:
-    """Of the whole object: the longest Pod name `<job>-<type>-<index>` is a DNS label."""
+    """Return the CEL rule that the longest Pod name `<job>-<type>-<index>` is a DNS label."""
     replicas = f"self.spec.{field}"
     number = f"size(string((has({replicas}[k].replicas) ? {replicas}[k].replicas : 1) - 1)) + 1"
     if unnumbered:

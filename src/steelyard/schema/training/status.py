@@ -1,4 +1,4 @@
-"""The status of a training job as a schema: v1's fields, and what we keep beside them."""
+"""The status of a training job as a schema: v1's fields, and our own besides."""
 
 from steelyard.types import Json
 

@@ -21,16 +21,16 @@ OF_A_REPLICA = ("host", "address", "port")
 THERE_ARE = ", ".join(
     [
         *PLAIN,
-        *(f"<role>.{each}" for each in OF_A_ROLE),
-        *(f"<role>.<index>.{each}" for each in OF_A_REPLICA),
+        *(f"<role>.{name}" for name in OF_A_ROLE),
+        *(f"<role>.<index>.{name}" for name in OF_A_REPLICA),
     ]
 )
-"""For messages."""
+"""List of the names, for messages."""
 
 
 def _pattern() -> str:
-    """Without a backslash, so that it is the same text in CEL, in JSON and here."""
-    plain = [each.replace(".", "[.]") for each in PLAIN]
+    """Return a pattern without a backslash, so that it is the same text in CEL, in JSON and here."""
+    plain = [name.replace(".", "[.]") for name in PLAIN]
     role = f"{ROLE_NAME}[.]({'|'.join(OF_A_ROLE)})"
     replica = f"{ROLE_NAME}[.][0-9]+[.]({'|'.join(OF_A_REPLICA)})"
     name = "|".join([*plain, role, replica])
@@ -38,4 +38,4 @@ def _pattern() -> str:
 
 
 PATTERN = _pattern()
-"""What a value looks like in which every name exists."""
+"""Pattern of values in which every name exists."""
