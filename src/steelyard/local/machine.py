@@ -1,5 +1,6 @@
 """Requirements of `steelyard up` on the machine, checked before anything is written, with a helpful refusal."""
 
+import random
 import re
 import socket
 import sys
@@ -12,6 +13,9 @@ NETWORK_FILE_SYSTEMS = re.compile(
     r"nfs4?|cifs|smb\d|smbfs|ceph|lustre|gpfs|afs|glusterfs|beegfs|davfs|ocfs2|gfs2|ncpfs"
     r"|fuse\.(sshfs|glusterfs|ceph|s3fs|rclone|gcsfuse)"
 )
+
+LEAST_PORT, PORT_TRIES = 20_000, 100
+"""First port that is tried for an address that is kept, and the number of tries."""
 
 
 def check_machine(platform: str = sys.platform, version: tuple[int, ...] = sys.version_info[:3]) -> None:
@@ -72,6 +76,21 @@ def file_system(folder: Path, mounts: str) -> str:
         ):  # of two mounts on one point the later one is seen
             best, kind = len(point), after.split()[0]
     return kind
+
+
+def lasting_port(ephemeral: Path = Path("/proc/sys/net/ipv4/ip_local_port_range")) -> int:
+    """Return a free port that the kernel gives to nobody: one below the range of ephemeral ports.
+
+    Clients keep the address of the platform. A port of that range could be another process's, even as the local end
+    of a connection, by the time a part of the platform that was killed starts again.
+    """
+    try:
+        first = int(ephemeral.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return free_port()
+    ports = list(range(LEAST_PORT, first))
+    random.SystemRandom().shuffle(ports)
+    return next((port for port in ports[:PORT_TRIES] if port_is_free(port)), 0) or free_port()
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -314,7 +314,7 @@ def _choose_port(option: str, requested: int, last: int, say: Callable[[str], No
         return requested
     if last and machine.port_is_free(last):
         return last
-    port = machine.free_port()
+    port = machine.lasting_port()
     if last:
         say(f"port {last} is taken by another process; this time it is {port}")
     return port

@@ -71,6 +71,20 @@ def test_a_port_in_use_is_not_free() -> None:
     assert machine.port_is_free(machine.free_port())
 
 
+def test_a_port_that_is_kept_is_none_that_the_kernel_gives_away(tmp_path: Path) -> None:
+    ephemeral = tmp_path / "ip_local_port_range"
+    ephemeral.write_text("20003\t60999\n")
+    assert {machine.lasting_port(ephemeral) for _ in range(50)} <= {20000, 20001, 20002}
+
+
+@pytest.mark.parametrize("content", ["1024\t60999\n", "", "many"])
+def test_without_ports_below_the_ephemeral_ones_any_free_port_is_taken(tmp_path: Path, content: str) -> None:
+    ephemeral = tmp_path / "ip_local_port_range"
+    ephemeral.write_text(content)
+    assert machine.lasting_port(ephemeral) > 0
+    assert machine.lasting_port(tmp_path / "missing") > 0
+
+
 def test_a_lock_is_held_once(tmp_path: Path) -> None:
     path = tmp_path / "up.lock"
     assert not is_held(path)
