@@ -28,7 +28,7 @@ def pause_lasts(moment: datetime, seconds: float, now: datetime) -> bool:
 
 @dataclass(frozen=True)
 class Sleep:
-    """`until` is what the clock showed when it ended."""
+    """A sleep of the machine; `until` is what the clock showed when it ended."""
 
     until: datetime
     seconds: float

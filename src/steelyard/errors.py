@@ -36,6 +36,6 @@ class Refused(SteelyardError, EngineError):
 
 
 class UsageError(SteelyardError):
-    """What was asked for cannot be done as asked."""
+    """A request of the user that cannot be fulfilled as it stands."""
 
     exit_code = 2

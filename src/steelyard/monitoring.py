@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 IN_A_CLUSTER = ":8080"
-"""Where v1's operator serves its metrics, on every address of its Pod: Prometheus asks from outside."""
+"""Address of v1's operator for its metrics, on every address of its Pod: Prometheus asks from outside."""
 
 
 class Address(NamedTuple):

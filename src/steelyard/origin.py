@@ -1,4 +1,4 @@
-"""What an outlet remembers of the log that it was written from; `services/identity.py` compares it with the log.
+"""An outlet's memory of the log that it was written from; `services/identity.py` compares it with the log.
 
 An outlet is whatever holds a position of the log: the view, the backup, the accounts database with its claims and its
 outbox. All of them import this module, and none of them the others.

@@ -1,4 +1,4 @@
-"""How far a training program is and what came of it, said in a form that is read outside: `steelyard train`.
+"""Progress and results of a training program, written in a form that is read outside: `steelyard train`.
 
     from steelyard.progress import report, result
 
@@ -85,7 +85,7 @@ class _Reporter:
 
 
 def _plain(values: Dict[str, Any]) -> Dict[str, Any]:  # noqa: UP006
-    """As JSON can say them; what is not given is left out."""
+    """Return the values in a form that JSON can express; values of None are left out."""
     return {name: _value(value) for name, value in values.items() if value is not None}
 
 

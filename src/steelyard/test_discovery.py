@@ -1,4 +1,4 @@
-"""Where replicas are, and whose they are."""
+"""Places of replicas, and the sessions that they belong to."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -70,7 +70,7 @@ async def test_other_faults_come_through() -> None:
 
 
 async def test_a_cancellation_ends_it_though_an_error_takes_its_place() -> None:
-    """As in a group of tasks of which another fails at the same moment."""
+    """This happens in a group of tasks of which another fails at the same moment."""
     begun = asyncio.Event()
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""Where a process serves its metrics, and what is said there."""
+"""The address of a process's metrics, and what is served there."""
 
 import aiohttp
 import pytest

@@ -14,7 +14,7 @@ from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 
 
 class LedgerError(EngineError):
-    """What was asked of the accounts database is not to be had, or not by this address."""
+    """The accounts database cannot answer, or not at this address."""
 
 
 class NameTaken(LedgerError, ContentError):
@@ -26,11 +26,11 @@ class KeyTaken(LedgerError, ContentError):
 
 
 class NoSuchAccount(LedgerError, ContentError):
-    """There is no account of this id."""
+    """No account has this id."""
 
 
 class Succeeded(LedgerError):
-    """Another leads by now: who asked has to stop."""
+    """Another process leads by now; the caller must stop."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Accounts(Protocol):
 
 
 Delivery = Literal["open", "answered", "lost"]
-"""What is known of the answer to the request that brought a command about.
+"""State of the answer to the request that led to a command.
 
 `open`: the request is in flight, as far as anybody knows. `answered`: its answer was handed to its connection. `lost`:
 the connection broke, or the process ended, before that; the same request again is its repeat.
@@ -142,7 +142,7 @@ class OutboxRow:
 
 
 class Outbox(Protocol):
-    """What the API must not forget between a request and its effect."""
+    """Commands that the API has accepted and whose effect is not visible yet."""
 
     async def add(
         self, row: OutboxRow, others: Sequence[OutboxRow] = (), *, window_seconds: float = 60
@@ -164,7 +164,7 @@ class Outbox(Protocol):
         ...
 
     async def unsent(self) -> Sequence[OutboxRow]:
-        """In the order in which they came."""
+        """Return the commands that are not in the log yet, in the order in which they came."""
         ...
 
     async def visible(self, commands: Sequence[str]) -> None:
@@ -197,7 +197,7 @@ class Outbox(Protocol):
 
 @dataclass(frozen=True)
 class Claim:
-    """What the orchestrator knows of one entity: its newest state, and whether it is admitted.
+    """Record of one entity for the orchestrator: its newest state, and whether it is admitted.
 
     `blocked` holds ids of what it waits for; `quantities` is its resource allocation.
     """
@@ -220,7 +220,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Forgotten:
-    """In place of a claim: the entity was forgotten by the command at this place."""
+    """Stands in place of a claim: the entity was forgotten by the command at this position."""
 
     position: tuple[int, int]
 

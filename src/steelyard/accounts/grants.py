@@ -1,4 +1,4 @@
-"""What grants allow. Pure; the published schema's rules.
+"""Rules of grants, as the published schema has them. Pure.
 
 A grant speaks of resources, functions, accounts and entities. `*` allows anything; `*` asked for is allowed by `*`
 alone. It holds for the entities of its accounts and for its single entities; one that names neither holds for nothing.
@@ -57,7 +57,7 @@ def _covered(permissions: Sequence[AccessGrant], request: AccessGrant) -> bool:
 
 
 def common(grants: Sequence[AccessGrant], permissions: Sequence[AccessGrant]) -> list[AccessGrant]:
-    """What both allow by name: of an account that both name, and of an entity that both name.
+    """Return what both grants allow by name: accounts that both name, and entities that both name.
 
     A single entity of one side that lies in an account of the other is left out: a grant says nothing of whose entity
     it is. So it may be less than both allow, never more; and a grant that `covers` has let pass is common whole.

@@ -58,7 +58,7 @@ async def open_ledger(url: str, new_id: Callable[[], str] = random_id) -> Ledger
 
 
 def _private(path: Path) -> Path:
-    """There, and of its owner alone, before anything is in it: it will hold the keys that sign tokens."""
+    """Create the file for its owner alone before anything is in it: it will hold the keys that sign tokens."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))

@@ -52,7 +52,7 @@ Limits = dict[str, Annotated[str, AfterValidator(_limit)]]
 
 
 class RateSettings(BaseModel):
-    """How much may be admitted within a while, though it be over again."""
+    """Limit on what is admitted within a period, ended or not."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -73,7 +73,7 @@ class RateSettings(BaseModel):
         return self.principal in {GLOBAL, _EACH, f"accounts/{account}"}
 
     def start(self, now: datetime) -> datetime:
-        """Of the period that `now` is in."""
+        """Return the start of the period that `now` is in."""
         if self.epoch is None:
             return now - self.duration
         return now - (now.astimezone(UTC) - self.epoch) % self.duration
@@ -113,7 +113,7 @@ class LimitsOf:
         return resource in self.named or self._beginning(resource) is not None
 
     def of(self, resource: str) -> Decimal | None:
-        """By its name; else by its longest beginning."""
+        """Return the limit of a resource: by its name, else by the longest prefix."""
         if resource in self.named:
             return self.named[resource]
         beginning = self._beginning(resource)

@@ -34,7 +34,7 @@ _CPU_MEMORY = {
     "Model": ("1", "1Gi"),
     "Report": ("2", "2Gi"),
 }
-"""What a workflow of a kind counts as, of processors and memory."""
+"""Processors and memory that a workflow of a kind counts as."""
 _LimitOf = Callable[[str, str], Decimal | None]
 _GPU = "nvidia.com/gpu-"
 
@@ -50,7 +50,7 @@ class Shortage:
 
 
 class Quotas:
-    """How much may be held at once."""
+    """Limits on what is held at the same time."""
 
     def __init__(self, settings: QuotaSettings) -> None:
         self._everything = limits_of(settings.everything)
@@ -76,7 +76,7 @@ class Quotas:
 
 
 class Rates:
-    """How much may be admitted within a while, though it be released again."""
+    """Limits on what is admitted within a period, released or not."""
 
     def __init__(self, rates: Sequence[RateSettings] = ()) -> None:
         self._rates = rates
@@ -128,7 +128,7 @@ def _said(
 
 
 def usage(claims: Iterable[Claim], resource: str) -> Decimal:
-    """How much of a resource the claims take together."""
+    """Return the quantity of a resource that the claims take together."""
     return total(_taken(claim.quantities[resource]) for claim in claims if resource in claim.quantities)
 
 
@@ -147,7 +147,7 @@ def _name(resource: str) -> str:
 
 
 def resource_allocation(entity: AnyEntity) -> Mapping[str, str]:
-    """What an entity counts as while it is admitted, as the published schema reckons: quota arithmetic, no request."""
+    """Return what an admitted entity counts as, by the published schema: quota arithmetic, no request."""
     kind = entity.kind
     if isinstance(entity, Evaluation):
         if entity.inferenceSessionReference is not None:

@@ -17,7 +17,7 @@ from steelyard.accounts.database import Accounts
 
 ALGORITHM = "EdDSA"
 _OPTIONS = {"verify_exp": False, "verify_iat": False, "require": ["jti", "sub", "exp"]}
-"""When a token ends is looked at with the caller's clock."""
+"""Options of the decoder: the end of a token is compared with the caller's clock instead."""
 
 
 class NotOurs(Exception):
@@ -42,7 +42,7 @@ class Signatures:
         return jwt.encode(dict(claims), key, algorithm=ALGORITHM, headers={"kid": kid})
 
     async def claims(self, token: str) -> Mapping[str, Any]:
-        """What the token says. Raises NotOurs."""
+        """Return the claims of a token. Raises NotOurs."""
         try:
             key = await self._key(jwt.get_unverified_header(token).get("kid", ""))
             if key is None:

@@ -65,7 +65,7 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 async def test_nobody_else_reads_the_file(tmp_path: Path) -> None:
-    """It holds the keys that sign tokens."""
+    """The file holds the keys that sign tokens."""
     opened = await open_ledger(f"sqlite:{tmp_path / 'ledger.db'}")
     await opened.outbox.answered(["x"])
     modes_by_name = modes(tmp_path)

@@ -73,7 +73,7 @@ def killed_after(lines: int, process: subprocess.Popen[str]) -> dict[str, int]:
 
 
 def at_the_same_time(processes: Sequence[subprocess.Popen[str]]) -> list[list[str]]:
-    """What each says, all started by one word when all are ready."""
+    """Return the output of processes that all start at one word, when all are ready."""
     for process in processes:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -123,7 +123,7 @@ async def states_are_whole(ledger: Ledger, confirmed: int) -> None:
 
 
 async def test_processes_that_start_at_once_agree(ledger: Ledger, url: str) -> None:
-    """On one signing key, one administrator, one row of a key; each has an epoch of its own."""
+    """Processes agree on one signing key, one administrator, one row of a key; each has an epoch of its own."""
     processes = [start(STARTS, url, f"c{n}") for n in range(3)]
     said = await asyncio.to_thread(at_the_same_time, processes)
     assert len(await ledger.accounts.signing_keys()) == 1

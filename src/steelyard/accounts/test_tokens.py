@@ -146,7 +146,7 @@ async def test_what_is_none_of_ours_is_refused(accounts: Accounts, tokens: Token
 
 
 async def test_a_token_is_the_very_one_that_was_given_out(accounts: Accounts, tokens: Tokens) -> None:
-    """Also of whoever has got hold of the signing key."""
+    """The holder of the signing key alone cannot make one, either."""
     token = await minted(tokens, await alice(accounts, EVERYTHING), GET)
     kid = part(token, 0)["kid"]
     own = load_pem_private_key((await accounts.signing_keys())[kid][0], None)

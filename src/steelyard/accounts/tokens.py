@@ -37,7 +37,7 @@ class Unauthenticated(Exception):
 
 @dataclass(frozen=True)
 class Principal:
-    """Who asks. `grants` is what the key may do now."""
+    """The caller of a request. `grants` is what the key may do now."""
 
     subject: str
     key_id: str
@@ -45,7 +45,7 @@ class Principal:
     grants: tuple[AccessGrant, ...]
     expires: datetime
     _scopes: dict[tuple[str, str], Scope] = field(default_factory=dict, compare=False, repr=False)
-    """What was asked already: the API asks twice for every request."""
+    """Principals of tokens that were checked already: the API checks twice for every request."""
 
     def allows(self, resource: APIResource, function: APIFunction, account: str, entity: str) -> bool:
         return self.scope(resource, function).covers(account, entity)
@@ -105,7 +105,7 @@ class Tokens:
         return token
 
     async def authenticate(self, token: str, now: datetime) -> Principal:
-        """Who the bearer is. Raises Unauthenticated."""
+        """Return the principal of a token. Raises Unauthenticated."""
         version = self._accounts.version()
         if version != self._version:
             self._known, self._version = {}, version
@@ -143,7 +143,7 @@ class Tokens:
 
 
 def _permissions(key: APIKey, account: Account | None) -> Sequence[AccessGrant]:
-    """What a key may do at most."""
+    """Return what a key may do at most."""
     if account is not None:
         return account.auth.permissions
     session = key.subject.removeprefix(_SESSIONS)

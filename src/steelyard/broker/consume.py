@@ -46,14 +46,14 @@ _log = logging.getLogger(__name__)
 
 
 class Step(Protocol):
-    """What a service does."""
+    """The work of a service on one record."""
 
     def begin(self) -> None:
         """A batch begins: forget what was kept for the last one, which may not have been committed."""
         ...
 
     async def step(self, record: Record) -> Sequence[Message]:
-        """What follows from a record. Raises Malformed, StopPartition."""
+        """Return the messages that follow from a record. Raises Malformed, StopPartition."""
         ...
 
 
@@ -63,7 +63,7 @@ Transact = Callable[[Batch, Sequence[Message]], Awaitable[Sequence[Record]]]
 async def consume(
     log: Log, group: str, topic: str, step: Step, *, stop: asyncio.Event, retries: Retries | None = None
 ) -> None:
-    """Until `stop`: each record once, in order per key, as far as the log can tell."""
+    """Work on each record once, in order per key, until `stop`."""
     inbox = await log.inbox(group, topic)
     retries = retries or Retries()
     try:
@@ -181,7 +181,7 @@ class _Work:
 
 
 def _blamed(record: Record, error: Exception) -> tuple[Record, BaseException]:
-    """Which record an error is put down to, and what it was."""
+    """The record that is held responsible for an error, and the error."""
     if isinstance(error, StepFailed):
         return error.record, error.__cause__ or error
     return record, error

@@ -16,9 +16,9 @@ EVENTS = "workflows.events"
 STATE = "workflows.state"
 """The newest whole entity of each id; compacted. It is the truth."""
 OUTCOMES = "workflows.outcomes"
-"""What became of each command, for whoever waits for it; kept an hour."""
+"""Topic of outcomes: what became of each command; kept for an hour."""
 DEAD = "workflows.dead"
-"""What is malformed, with the reason in its headers."""
+"""Topic of dead letters: malformed messages, with the reason in their headers."""
 
 QUARANTINE = "workflows.quarantine"
 """Entities whose later messages wait, since one was malformed; compacted."""
@@ -29,9 +29,9 @@ HORIZON = "workflows.horizon"
 
 COMPACTED = frozenset({STATE, QUARANTINE, HORIZON})
 READ_BYTES = 1 << 20
-"""Of values that one read returns, but for a single record that is larger: a record may have half a megabyte."""
+"""Most bytes of values that one read returns, except for a single larger record: a record may have half a megabyte."""
 PARTITIONS = 8
-"""Of every topic, unless the settings say otherwise; fixed when the log is made."""
+"""Number of partitions of every topic unless the settings say otherwise; fixed when the log is made."""
 
 
 class LogError(SteelyardError, EngineError):
@@ -52,7 +52,7 @@ class PartitionsDiffer(LogError):
 
 @dataclass(frozen=True)
 class Message:
-    """What is to be written. `partition`: a state record goes to the partition that its event came from."""
+    """A record that is not written yet. `partition`: a state record goes to the partition that its event came from."""
 
     topic: str
     key: str
@@ -63,7 +63,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Record:
-    """What was written, and where; offsets grow by at least one within a partition."""
+    """A written record and its position; offsets grow by at least one within a partition."""
 
     topic: str
     partition: int

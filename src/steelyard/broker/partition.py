@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: `murmur2_random`, as Kafka's Java client and librdkafka compute it.
+"""The partition of a key: `murmur2_random`, as Kafka's Java client and librdkafka compute it.
 
 A log that moves to Kafka keeps every key in the partition that it had. The function is Austin Appleby's MurmurHash2
 with the seed that Kafka uses; only keys that are there are hashed here, so nothing is random.

@@ -1,4 +1,4 @@
-"""How often a record at which a step failed is tried again, and how long the records behind it wait for that.
+"""Retries of a record at which a step failed: how often, and how long the records behind it wait for that.
 
 A pause helps where something outside was in disorder for a moment. It delays everybody else, so that all pauses of a
 consumer share an allowance: whoever sends one bad record after the other delays nobody for longer than that.

@@ -1,4 +1,7 @@
-"""How a group's partitions are shared among its members, and a batch among partitions. Both forms of the log use it."""
+"""Rules by which a group's partitions are shared among its members, and a batch among partitions.
+
+Both forms of the log use it.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,7 +12,7 @@ Read = Callable[[int, int, int], Sequence[Record]]
 
 
 def share(members: Sequence[str], partitions: int) -> dict[int, str]:
-    """Who is to hold each partition."""
+    """Return the member that is to hold each partition."""
     ordered = sorted(members)
     return {partition: ordered[partition % len(ordered)] for partition in range(partitions)}
 

@@ -176,7 +176,7 @@ async def test_an_outlet_gets_everything_once_and_goes_on_where_it_was(log: Memo
 
 
 class Busy(Kept):
-    """While it takes a record in, another one comes."""
+    """An outlet during whose work another record comes."""
 
     def __init__(self, log: MemoryLog) -> None:
         super().__init__()

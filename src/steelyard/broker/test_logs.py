@@ -20,7 +20,7 @@ HASHES = {
     b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
     b"abc": 479470107,
 }
-"""As Kafka's own tests of its client give them."""
+"""Hashes that Kafka's own tests of its client give."""
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -167,7 +167,7 @@ def left_by_a_power_loss(path: Path, folder: Path, length: int) -> Path:
 
 
 async def test_what_was_confirmed_survives_a_power_loss(tmp_path: Path) -> None:
-    """At any byte of the WAL: what is confirmed at that length is there, all of each transaction or nothing."""
+    """The power fails at any byte of the WAL: confirmed transactions are there, others are whole or absent."""
     path, random = tmp_path / "log.db", Random(7)
     log = await open_log(f"sqlite:{path}")
     confirmed = []

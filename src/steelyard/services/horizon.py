@@ -1,4 +1,5 @@
-"""How far tombstones have gone from `workflows.state`: who has read less may never hear that something was forgotten.
+"""The horizon of `workflows.state`, below which tombstones have expired: who has read less may never learn that
+something was forgotten.
 
 The reaper says it before it lets them expire; sinks that were away for longer read everything anew.
 """
@@ -10,7 +11,7 @@ from steelyard.broker.log import HORIZON, STATE, Log, Message, Record
 
 
 def raised(records: Sequence[Record], before: datetime) -> list[Message]:
-    """What is to be said before tombstones that were written earlier expire; `records` are those of the state."""
+    """Return the messages to write before older tombstones expire; `records` are those of the state."""
     horizon: dict[int, int] = {}
     for record in records:
         if record.value is None and record.written < before:

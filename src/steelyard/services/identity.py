@@ -1,4 +1,4 @@
-"""Return whether the log is the one that the outlets were written from; and what an administrator's acceptance changes.
+"""Checks that the log is the one from which the outlets were written; and what an administrator's acceptance changes.
 
 Every process of the platform calls `enter` before its first service starts: a log of another installation, or one
 emptier or shorter than what its outlets have read, would take entities out of the view and end work that runs. The view
@@ -78,7 +78,10 @@ async def enter(log: Log, address: str, outlets: Outlets, advice: str) -> None:
         raise LogRefused(f"log {address} (id {log.id[:8]}, epoch {log.epoch}) is refused: {faults}. {advice}")
     for name in sorted(inspection.rebuilt):
         _log.warning("%s: is lost or of another log; it is built anew from log %s", name, address)
-    await _set_origins(log, outlets, inspection.origins)
+    for name, outlet in outlets.all().items():
+        origin = inspection.origins[name]
+        if origin is None or (origin.log, origin.epoch) != (log.id, log.epoch):
+            await outlet.set_origin(log.id, log.epoch)
 
 
 async def inspect(log: Log, outlets: Outlets) -> Inspection:
@@ -136,13 +139,6 @@ def _fault(log: Log, ends: Mapping[str, Mapping[int, int]], origin: Origin | Non
                     f"{ends[topic].get(partition, 0)}: it was cut short, or an older copy was put back"
                 )
     return None
-
-
-async def _set_origins(log: Log, outlets: Outlets, origins: Mapping[str, Origin | None]) -> None:
-    for name, outlet in outlets.all().items():
-        origin = origins[name]
-        if origin is None or (origin.log, origin.epoch) != (log.id, log.epoch):
-            await outlet.set_origin(log.id, log.epoch)
 
 
 def next_epoch(log: Log, inspection: Inspection) -> int:

@@ -9,7 +9,7 @@ from steelyard.kube.leader import LeaderElector, LeaseLost, until
 _log = logging.getLogger(__name__)
 
 Leadership = Callable[[], bool]
-"""Return whether this process leads: False from the moment at which another one could hold the lease."""
+"""Says whether this process leads: False from the moment at which another one could hold the lease."""
 
 
 async def ensure_leader(leadership: Leadership) -> None:

@@ -1,4 +1,4 @@
-"""Which logs the outlets accept, what an acceptance changes, and how a lost log comes back from the backup."""
+"""Logs that the outlets accept, what an acceptance changes, and how a lost log comes back from the backup."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -58,7 +58,7 @@ class Installation:
         await enter(self.log, "log.db", self.outlets, "advice")
 
     async def follow(self) -> None:
-        """What sinks and orchestrator do."""
+        """Follow the log as sinks and orchestrator do."""
         for outlet in (ViewOutlet(self.view), BackupOutlet(self.backup)):
             positions = await outlet.positions(self.log.epoch)
             for partition in range(self.log.partitions):

@@ -86,7 +86,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
 
 @dataclass
 class Written:
-    """What the aggregator has made of a history: the log, and each record that it ever wrote."""
+    """The aggregator's work on a history: the log, and each record that it ever wrote."""
 
     log: MemoryLog
     states: list[Record] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Written:
 
 
 async def _judged(history: Sequence[Message], sizes: Sequence[int]) -> Written:
-    """In batches of these sizes, over and over."""
+    """Let the aggregator work on a history in batches of these sizes, over and over."""
     written = Written(MemoryLog(2, clock=lambda: START))
     await written.log.publish(history)
     events = await _events(written.log, {})
@@ -169,7 +169,7 @@ def test_the_size_of_batches_does_not_matter(history: list[Message], sizes: list
 @settings(max_examples=50, deadline=None)
 @given(histories())
 def test_what_no_history_may_do(history: list[Message]) -> None:
-    """What has ended stays as it is or is deleted, what is deleted is restored or forgotten, and that is for good."""
+    """Ended entities stay or are deleted, deleted ones are restored or forgotten, and forgotten ones stay so."""
 
     async def case() -> None:
         written = await _judged(history, [5])
@@ -256,7 +256,7 @@ async def _objects(store: Store) -> dict[str, bytes]:
 @settings(max_examples=20, deadline=None)
 @given(histories(), st.integers(0, 30), st.integers(0, 25))
 def test_the_orchestrators_claims(history: list[Message], start: int, moment: int) -> None:
-    """Also when something was admitted and let go of in between."""
+    """Admissions and releases in between change nothing."""
 
     async def case() -> None:
         states = (await _judged(history, [4])).states
@@ -280,7 +280,7 @@ def test_the_orchestrators_claims(history: list[Message], start: int, moment: in
 @settings(max_examples=25, deadline=None)
 @given(histories(), st.integers(0, 60))
 def test_the_reaper(history: list[Message], days: int) -> None:
-    """It says the same until it is obeyed, and then nothing; what it says twice is done once."""
+    """The reaper sends the same command until it is applied, then none; sent twice it counts once."""
 
     async def case() -> None:
         log = (await _judged(history, [4])).log

@@ -19,7 +19,7 @@ _FLAGS = os.O_NONBLOCK | os.O_CLOEXEC  # inotify's own flags have these values
 
 
 class Changes:
-    """Of one database. All methods are called on the event loop's thread."""
+    """Changes of one database. All methods are called on the event loop's thread."""
 
     def __init__(self, touched: Path | None, version: Callable[[], int]) -> None:
         self._touched, self._version = touched, version
@@ -46,7 +46,7 @@ class Changes:
         return version
 
     def wake(self) -> None:
-        """Those who wait look again."""
+        """Wake those who wait, so that they look again."""
         for waiter in self._waiters:
             _wake(waiter)
 

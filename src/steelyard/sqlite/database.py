@@ -54,7 +54,8 @@ class Database:
         return cls(place, await asyncio.to_thread(_opened, place, migrations))
 
     async def write(self, work: Work[T]) -> T:
-        """What `work` returns, once its changes are durable. What it raises is raised here, and changes nothing.
+        """Run `work` in a transaction; return its result once its changes are durable. What it raises is raised here,
+        and changes nothing.
 
         Works run in one thread, one after the other, and many may share a commit: a work must not begin or end a
         transaction (nor use `with connection`).
@@ -63,14 +64,14 @@ class Database:
         return await self._writer.write(work)
 
     async def read(self, work: Work[T]) -> T:
-        """What `work` returns on one snapshot, beside the event loop."""
+        """Run `work` on one snapshot, beside the event loop."""
         if self.path is None:
             return self.read_now(work)
         self._check()
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, work)
 
     def read_now(self, work: Work[T]) -> T:
-        """What `work` returns, at once, for lookups that take microseconds: on the event loop's thread.
+        """Run `work` at once, for lookups that take microseconds: on the event loop's thread.
 
         Each of its statements sees the last commit, not one snapshot together.
         """
@@ -91,7 +92,10 @@ class Database:
         return await self._changes.wait(since, timeout)
 
     async def close(self) -> None:
-        """After the reads and writes that were asked for. Who waits for a change is told that it is closed."""
+        """Close the file after the reads and writes that were begun.
+
+        Who waits for a change is told that it is closed.
+        """
         if self._closed:
             return
         self._closed = True

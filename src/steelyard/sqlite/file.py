@@ -1,4 +1,4 @@
-"""How a database's file is opened and brought up to date, and whose turn it is to write. `database.py` calls this."""
+"""Opening a database's file, bringing it up to date, and taking turns to write. `database.py` calls this."""
 
 import contextlib
 import fcntl
@@ -22,7 +22,7 @@ _STATEMENT_CODES = {
 }
 _DAMAGED_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 PAUSE_SECONDS = 0.0005
-"""Between two looks whether another process has finished writing; a commit takes about as long."""
+"""Seconds between two attempts to write while another process does; a commit takes about as long."""
 
 
 class DatabaseError(SteelyardError, EngineError):
@@ -97,7 +97,7 @@ class Turn:
             raise DatabaseError(f"{fault}; nothing more is written to it")
 
     def notify(self) -> None:
-        """The other processes: something was committed. They look now and then anyway, and the commit stands."""
+        """Tell other processes that something was committed. They look now and then anyway, and the commit stands."""
         with contextlib.suppress(OSError):
             os.utime(self._file)
 
@@ -174,7 +174,7 @@ def _statements(script: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def named(name: str) -> Iterator[None]:
-    """What SQLite or the file system raises becomes a DatabaseError that names the file."""
+    """Turn errors of SQLite and of the file system into a DatabaseError that names the file."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:

@@ -1,4 +1,4 @@
-"""Return whether a database's files are still those that were opened. Writers ask before each commit.
+"""Checks that a database's files are still those that were opened. Writers ask before each commit.
 
 SQLite goes on writing to a file that was deleted or replaced under it: all of that would be gone at the next start.
 Linux alone is meant: a file is known by its device and inode.

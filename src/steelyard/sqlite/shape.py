@@ -1,4 +1,4 @@
-"""Return whether a file has the tables that its number of migrations promises. `file.py` asks before it uses one.
+"""Checks that a file has the tables that its number of migrations promises. `file.py` asks before it uses one.
 
 The number alone does not say it: a version that was never released may have had other tables by the same number.
 """

@@ -41,14 +41,17 @@ class Writer:
         self._thread.start()
 
     async def write(self, work: Work[T]) -> T:
-        """What `work` returns, once its changes are durable. What it raises is raised here, and changes nothing."""
+        """Run `work` in a transaction; return its result once its changes are durable.
+
+        What it raises is raised here, and changes nothing.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._queue.put(_Item(work, future, loop))
         return await future
 
     def close(self) -> None:
-        """After the writes that were asked for; blocks until then."""
+        """Close after the writes that were begun; blocks until then."""
         self._queue.put(None)
         self._thread.join()
         with self._turn.taken() if self._turn else contextlib.nullcontext():

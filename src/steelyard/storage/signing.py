@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from steelyard.storage.store import BadLocation, check_key
 
 WRITABLE = "staging/"
-"""Nothing outside is ever signed for writing: what is final stays as it was verified."""
+"""Prefix of uploads. Nothing outside is ever signed for writing: what is final stays as it was verified."""
 
 
 class BadSignature(Exception):
@@ -25,7 +25,7 @@ class BadSignature(Exception):
 
 @dataclass(frozen=True)
 class SignedURL:
-    """What the holder sends: `headers` are mandatory, with these values."""
+    """A signed request: `headers` are mandatory, with these values."""
 
     url: str
     method: str

@@ -26,7 +26,7 @@ _PIECE = 1 << 20
 
 
 class UploadError(Exception):
-    """What was uploaded is not what was announced; `path` names the file."""
+    """The uploaded files are not those that were announced; `path` names one."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}")
@@ -66,7 +66,7 @@ class Entry(BaseModel):
 
 
 class UploadManifest(BaseModel):
-    """What was verified."""
+    """The files that were verified."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -75,7 +75,7 @@ class UploadManifest(BaseModel):
 
 @dataclass(frozen=True)
 class Area:
-    """Where the files of one upload arrive."""
+    """The folder into which the files of one upload arrive."""
 
     id: str
     nonce: str
@@ -86,7 +86,10 @@ class Area:
 
     @property
     def closed(self) -> str:
-        """Not below the prefix: no uploaded file can stand in its place."""
+        """Key of the mark that the area is closed.
+
+        It is not below the prefix: no uploaded file can stand in its place.
+        """
         return f"staging/{self.id}/{self.nonce}.closed"
 
     def key(self, path: str) -> str:

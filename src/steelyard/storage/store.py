@@ -22,7 +22,7 @@ class StorageError(EngineError):
 
 
 class ObjectMissing(StorageError, ContentError):
-    """There is no object of this key."""
+    """No object has this key."""
 
 
 class ObjectExists(StorageError, ContentError):
@@ -68,11 +68,11 @@ class Store(Protocol):
         ...
 
     async def put_file(self, key: str, path: Path) -> None:
-        """As `put`, from a file, in constant memory."""
+        """Put a file, in constant memory."""
         ...
 
     async def create_file(self, key: str, path: Path) -> None:
-        """As `create`, from a file, in constant memory."""
+        """Create an object from a file, in constant memory."""
         ...
 
     async def download(self, key: str, path: Path) -> None:
@@ -80,7 +80,7 @@ class Store(Protocol):
         ...
 
     async def head(self, key: str) -> ObjectInfo:
-        """What is known of the object. Raises ObjectMissing."""
+        """Return size and times of an object. Raises ObjectMissing."""
         ...
 
     def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
@@ -106,7 +106,7 @@ def check_key(key: str) -> str:
 
 
 Full = Callable[[StorageFull], Awaitable[None]]
-"""What is awaited when a folder's disk is full, before the same is tried again; what it raises ends the trying."""
+"""Function that is awaited when a folder's disk is full, before another attempt; it raises to give up."""
 
 
 def open_store(url: str, when_full: Full | None = None) -> Store:

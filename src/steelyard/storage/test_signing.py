@@ -1,4 +1,4 @@
-"""What a signed URL is good for, and what it is not."""
+"""Signed URLs: what they permit, and what they do not."""
 
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit

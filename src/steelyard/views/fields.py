@@ -1,4 +1,4 @@
-"""What may be asked of each kind: its filters, the fields of an entity's JSON that they read, and its orders.
+"""Queries that each kind allows: its filters, the fields of an entity's JSON that they read, and its orders.
 
 Pure. Both forms of the view, the parser of queries and the API's overlay of what is not yet applied use it.
 """
@@ -14,7 +14,7 @@ Entity = Mapping[str, object]
 Path = tuple[str, ...]
 
 LABEL = "labels."
-"""What a label's filter begins with; the label's key follows."""
+"""Prefix of a label's filter; the label's key follows."""
 
 BASE: Mapping[str, Path] = {name: (name,) for name in ("id", "account", "status", "reason")}
 
@@ -84,7 +84,7 @@ def filters(kind: str) -> Mapping[str, Path]:
 
 
 def orders(kind: str) -> Mapping[str, Path]:
-    """What entities of a kind may be ordered by: its filters and its times."""
+    """Return the fields by which entities of a kind may be ordered: filters and times."""
     filters(kind)
     return ORDERS[kind]
 
@@ -126,7 +126,7 @@ def sort_key(entity: Entity, kind: str, name: str) -> str | int | None:
 
 
 def cursor(entity: Entity, kind: str, order_by: str | None) -> tuple[str | None, str]:
-    """What `after` has to be for the entities that follow this one."""
+    """Return the value of `after` for the entities that follow this one."""
     name = order_by or CREATED
     known = sort_key(entity, kind, name) is not None
     return value(entity, orders(kind)[name]) if known else None, value(entity, ("id",)) or ""

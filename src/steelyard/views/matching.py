@@ -1,4 +1,4 @@
-"""What a query means, said plainly over parsed entities: the reference for every form of the view.
+"""The meaning of a query, in plain terms over parsed entities: the reference for every form of the view.
 
 Pure. `memory.py` is made of it, and the API lays entities that the view does not show yet over a query's result.
 """
@@ -97,7 +97,7 @@ def row(entity: Entity, stored: Stored, query: Query) -> Row[Stored]:
 
 
 def widened(query: Query, overlay: Sequence[Stored]) -> Query:
-    """What to ask of the view, so that `merge` can fill the page although the overlay takes entities out of it."""
+    """Return the query to send to the view, so that `merge` can fill the page though the overlay removes entities."""
     return query if query.limit is None else replace(query, limit=query.limit + len(overlay))
 
 

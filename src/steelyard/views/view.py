@@ -52,7 +52,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Change:
-    """What a state record says of an entity; without `json` it is forgotten."""
+    """The newest state of an entity; without `json` it is forgotten."""
 
     id: str
     json: bytes | None
@@ -61,7 +61,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Query:
-    """What `GET /{resource}` asks. Filters are conjunctive, the values of one filter disjunctive.
+    """A query of `GET /{resource}`. Filters are conjunctive, the values of one filter disjunctive.
 
     `any_of` is `query=`: a list of conjunctions of which one has to hold; empty: no such condition. In both,
     `labels.KEY` names a label. `after` is the cursor: the value of `order_by`, as it stands in the JSON, and the id of
@@ -81,7 +81,10 @@ class Query:
 
 
 class View(Protocol):
-    """Where queries look. Kinds and their filters are in `views/fields.py`; every method may raise ViewError."""
+    """Store of entities for queries.
+
+    Kinds and their filters are in `views/fields.py`; every method may raise ViewError.
+    """
 
     async def get(self, kind: str, id: str) -> Stored | None: ...
 
@@ -94,7 +97,7 @@ class View(Protocol):
         ...
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
-        """Where the sink goes on in each partition of `workflows.state`; empty for a log of another epoch."""
+        """Return the sink's next offset in each partition of `workflows.state`; empty for a log of another epoch."""
         ...
 
     async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:

@@ -30,7 +30,7 @@ CREATE TABLE account_requests (
 ) WITHOUT ROWID;
 """
 ENDED_KEPT = timedelta(days=7)
-"""As long a key that has ended is still listed."""
+"""Time for which a key that has ended is still listed."""
 _TOUCH = "UPDATE version SET number = number + 1"
 
 

@@ -40,12 +40,12 @@ _Row = tuple[
 _UNFINISHED = "terminal IS NULL OR (admitted IS NOT NULL AND released IS NULL)"
 _HELD = "admitted IS NOT NULL AND released IS NULL"
 _WITHOUT_JSON = _COLUMNS.replace("json", "x''")
-"""What the judge of an admission looks at: an entity may be 512 KiB."""
+"""Columns that the check of an admission reads; an entity's JSON may have 512 KiB."""
 _PAST = (
     "id, kind, account, '' status, x'' json, 0 epoch, 0 offset, created, NULL reason, NULL message, "
     "CAST('[]' AS BLOB) blocked, quantities, admitted, released, NULL terminal"
 )
-"""As `_WITHOUT_JSON`, of an admission that its claim has forgotten."""
+"""Columns like `_WITHOUT_JSON`, for an admission that its claim no longer holds."""
 
 
 class SqliteClaims:
@@ -142,7 +142,7 @@ class SqliteClaims:
 
 
 def _remove(connection: sqlite3.Connection, id: str, forgotten: Forgotten | None) -> None:
-    """What was made again after it had been forgotten stays, if the old news comes again."""
+    """Remove a claim, unless its entity was created again after the command that forgot it."""
     if forgotten is None:
         _remember(connection, id)
         connection.execute("DELETE FROM claims WHERE id = ?", (id,))
@@ -206,7 +206,7 @@ def _check_leader(connection: sqlite3.Connection, leader: int) -> None:
 
 
 def _counted(connection: sqlite3.Connection, since: datetime | None) -> list[Claim]:
-    """Those held; and those admitted since then, each as often as it was."""
+    """Return the claims that are held, and every admission since then."""
     queries, values = [f"SELECT {_WITHOUT_JSON} FROM claims WHERE {_HELD}"], []
     if since is not None:
         queries.append(f"SELECT {_WITHOUT_JSON} FROM claims WHERE admitted IS NOT NULL AND admitted >= ?")

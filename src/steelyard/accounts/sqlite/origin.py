@@ -1,4 +1,4 @@
-"""Which log the accounts database belongs to: its claims and its outbox hold positions of that log."""
+"""The log to which the accounts database belongs: its claims and its outbox hold positions of that log."""
 
 import sqlite3
 

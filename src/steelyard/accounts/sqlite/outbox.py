@@ -31,7 +31,7 @@ CREATE TABLE outbox_keys (
 ) WITHOUT ROWID;
 """
 _DELIVERIES: tuple[Delivery, ...] = ("open", "answered", "lost")
-"""By their numbers in the column `answered`."""
+"""Deliveries by their numbers in the column `answered`."""
 _COLUMNS = (
     "command, account, kind, entity, created, topic_key, value, headers, request, idempotency_key, ends, "
     "partition, offset, answered"

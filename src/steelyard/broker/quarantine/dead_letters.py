@@ -1,4 +1,4 @@
-"""What becomes of messages that a step cannot take: dead letters, and entities whose later messages wait.
+"""Messages that a step cannot take: dead letters, and entities whose later messages wait.
 
 `consume` calls this for every record. A message that is malformed, or at which the step failed again and again, goes
 to DEAD with its reason; a mark in QUARANTINE says that its key is shut. The message itself and what comes for the key
@@ -53,7 +53,7 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a message stood in its own topic."""
+    """Position of a message in its own topic."""
 
     topic: str
     partition: int
@@ -93,7 +93,7 @@ class _Entity:
     failed: Place | None = None
     """The one of `waiting` that failed."""
     emptied: bool = False
-    """What waits in the log was taken in this batch."""
+    """True once the waiting messages of the entity were taken from the log in this batch."""
 
     @classmethod
     def of(cls, mark: Record | None) -> "_Entity":

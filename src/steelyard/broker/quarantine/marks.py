@@ -1,4 +1,5 @@
-"""What one consumer has put in quarantine: marks in QUARANTINE under its name, which survive it, and which people see.
+"""Entities that one consumer has put in quarantine: marks in QUARANTINE under its name, which survive it, and which
+people see.
 
 For consumers that follow a state (`follow.py`), and for services that look at each entity from time to time. Nothing
 waits behind such a mark: it ends when the entity is taken after all. A release is a mark of the same key that asks for

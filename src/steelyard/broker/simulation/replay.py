@@ -1,4 +1,4 @@
-"""What property tests of a service need: histories out of order and doubled, records again, crashes at every point.
+"""Tools for property tests of a service: histories out of order and doubled, records again, crashes at every point.
 
 A service is right when `state(log + log[k:]) == state(log)` for every k, the second reading emits nothing, and a crash
 at any write leads to the same as none. The tests of the services call this; the order is a `random.Random`'s, which
@@ -57,7 +57,7 @@ async def work_off(log: Log, group: str, topic: str, make: MakeStep, limits: Seq
 async def work_off_again(
     log: MemoryLog, group: str, topic: str, make: MakeStep, starts: Mapping[int, int]
 ) -> int:
-    """As `work_off`, once the group has lost its positions; how many messages that wrote."""
+    """Work off everything again after the group has lost its positions; return the number of messages written."""
     before = log.written
     log.rewind(group, topic, starts)
     await work_off(log, group, topic, make)

@@ -84,7 +84,7 @@ def messages(key: str, values: Sequence[str]) -> list[Message]:
 
 
 def expected(values: Sequence[str]) -> list[str]:
-    """What a key's state lists in the end, said in the plainest way."""
+    """Return what a key's state lists in the end, computed in the plainest way."""
     done: list[str] = []
     waiting: list[str] = []
     for value in values:

@@ -10,7 +10,7 @@ from steelyard.sqlite.writer import T, Work
 
 
 class LogFile:
-    """As `Database`; raises LogError."""
+    """A `Database` whose errors are LogErrors."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

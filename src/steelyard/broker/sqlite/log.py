@@ -101,7 +101,7 @@ class SqliteLog:
             self._leave(joined)  # it may never have come to the writing thread
 
     def _leave(self, joined: "_Publication") -> None:
-        """From here on nothing is added to this publication."""
+        """Close the current publication: later messages begin another one."""
         with self._lock:
             if self._joined is joined:
                 self._joined = None
@@ -171,7 +171,7 @@ class SqliteLog:
 
 @dataclass
 class _Publication:
-    """What several tasks publish in one transaction."""
+    """Messages of several tasks that are published in one transaction."""
 
     messages: list[Placed] = field(default_factory=list)
     written: "asyncio.Future[list[Record]] | None" = None

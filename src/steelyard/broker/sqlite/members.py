@@ -34,7 +34,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Held:
-    """What a member holds: partitions, and where each goes on. Another generation means: look again."""
+    """Partitions that a member holds, and the next offset of each. Another generation means: look again."""
 
     generation: int
     positions: Mapping[int, int]
@@ -152,7 +152,7 @@ def _holders(connection: sqlite3.Connection, member: Member) -> list[tuple[int, 
 
 
 def _positions(connection: sqlite3.Connection, member: Member) -> dict[int, int]:
-    """Of the partitions that the member holds."""
+    """Return the positions of the partitions that the member holds."""
     return dict(
         connection.execute(
             """SELECT partition, next FROM holdings JOIN positions USING (member_group, topic, partition)

@@ -1,4 +1,4 @@
-"""What becomes of a command. Pure: it depends on the command and on the entity's newest state record alone.
+"""The effect of a command. Pure: it depends on the command and on the entity's newest state record alone.
 
 A command that the entity has seen already (its offset is not above the state's, or its id is among the last ones) is
 passed over. A command that is rejected or changes nothing leaves the state alone and has an outcome all the same.

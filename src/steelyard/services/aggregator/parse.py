@@ -1,4 +1,4 @@
-"""From a record of the log to a command. What cannot be read is named, field by field, in the error.
+"""Makes a command from a record of the log. What cannot be read is named, field by field, in the error.
 
 `Malformed` puts the entity in quarantine, and the others go on. `StopPartition` says that a newer program is needed.
 """

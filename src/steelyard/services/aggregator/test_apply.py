@@ -1,4 +1,4 @@
-"""What each command does to an entity in each state: tables over the pure function."""
+"""Effects of each command on an entity in each state: tables over the pure function."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -42,7 +42,7 @@ class Entity:
             self.does(command)
 
     def does(self, command: Command, source: str = "api", **more: Any) -> str:
-        """What became of it."""
+        """Apply a command; return its outcome."""
         self.offset += 1
         return self.reads(record(message(command, source, **more), self.offset))
 

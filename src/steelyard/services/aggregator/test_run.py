@@ -64,7 +64,7 @@ async def test_what_an_aborted_batch_has_made_is_forgotten() -> None:
 
 
 async def test_what_a_command_leads_to_stops_no_other_entity(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it is that the judge did not foresee, and wherever: half a batch's states are not kept of it."""
+    """Any unforeseen error ends the work on one entity alone: half a batch's states are not kept of it."""
     log, other = MemoryLog(1), make_evaluation("e2")
     sent = [message(create(entity)) for entity in (EVALUATION, other)]
     odd = message(labels(EVALUATION, a="1"), odd="1")
@@ -153,7 +153,7 @@ async def test_an_entity_of_no_version_is_malformed() -> None:
 
 
 async def test_what_was_put_aside_is_not_put_aside_again() -> None:
-    """Once it was dealt with, reading it again says nothing."""
+    """Records that were dealt with lead to nothing when they are read again."""
     log = MemoryLog()
     bad = replace(GOOD, value=b"{")
     sent = [message(create(EVALUATION)), bad, message(labels(EVALUATION, b="2"))]
@@ -169,7 +169,7 @@ async def test_what_was_put_aside_is_not_put_aside_again() -> None:
 
 
 async def test_whenever_it_dies_every_command_counts_once() -> None:
-    """At each of its writes, before and after it became durable; in small batches and in one."""
+    """The process dies at each of its writes, before and after it is durable; in small batches and in one."""
     expected = await _states(_history())
     for limit in (2, 500):
         async for log in every_crash(_history(), partial(_work_off, limit=limit)):
@@ -183,7 +183,7 @@ async def _work_off(log: Log, limit: int = 500) -> None:
 
 @pytest.mark.parametrize("start", range(9))
 async def test_whoever_lost_its_positions_changes_nothing(start: int) -> None:
-    """Also what was put aside, and what waits, is not put aside again."""
+    """Records that were put aside, or wait, are not put aside again either."""
     log = MemoryLog(1)
     bad = replace(GOOD, value=b"{")
     await log.publish([*_history()[:2], bad, message(labels(EVALUATION, b="2"))])

@@ -1,4 +1,4 @@
-"""From a resource's conditions to a status command about its entity. Pure."""
+"""Makes a status command about an entity from the conditions of its resource. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime

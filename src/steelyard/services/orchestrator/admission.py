@@ -1,4 +1,4 @@
-"""Which of the entities that wait for nothing but capacity are admitted now, and what the others are told.
+"""Chooses which of the entities that wait for capacity alone are admitted now, and the message of the others.
 
 Pure. First in, first out within an account; accounts take turns, the one that was admitted longest ago first. A claim
 that fits may pass one that does not (back-filling), until that one has waited so long that what it lacks is reserved
@@ -35,7 +35,7 @@ class Limits(Protocol):
 
 @dataclass(frozen=True)
 class AdmissionContext:
-    """What a pass considers besides the claims that wait.
+    """Facts that a pass considers besides the claims that wait.
 
     `held` are admitted claims that were not released; `turns` the time at which an account was last given some of a
     resource; `backfill` the age at which a waiting claim has reserved what it lacks.
@@ -79,7 +79,10 @@ def is_news(before: Wait | None, after: Wait) -> bool:
 
 
 class _Capacity:
-    """What is left during a pass. It only shrinks, so that one refusal holds for every claim of the same shape."""
+    """The capacity that is left during a pass.
+
+    It only shrinks, so that one refusal holds for every claim of the same shape.
+    """
 
     def __init__(self, limits: Limits, context: AdmissionContext, queues: Sequence[Sequence[Claim]]) -> None:
         self._limits = limits

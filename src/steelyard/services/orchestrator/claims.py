@@ -1,4 +1,4 @@
-"""From a record of `workflows.state` to the entity's claim."""
+"""Makes an entity's claim from its record of `workflows.state`."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime

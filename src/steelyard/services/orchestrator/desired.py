@@ -1,4 +1,4 @@
-"""Return whether an entity's custom resource should exist. Pure; decided anew at every reconciliation of an entity."""
+"""Decides whether an entity's custom resource should exist. Pure; done anew at every reconciliation of an entity."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -48,7 +48,7 @@ class NotYet(Exception):
 
 
 class Entities(Protocol):
-    """What a reconciliation needs of the platform besides Kubernetes. The leader provides it."""
+    """The platform as a reconciliation needs it, besides Kubernetes. The leader provides it."""
 
     async def claim(self, id: str) -> Claim | None:
         """Return the entity's newest claim."""

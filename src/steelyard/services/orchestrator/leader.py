@@ -113,7 +113,9 @@ class Leader:
                 # has done would be done again.
                 await self._caught_up.wait()
                 await self._cache.synced()
-                await self._begin()
+                async with self._lock:
+                    unfinished = await self._claims.unfinished()
+                    await run_isolated(unfinished, self._begin_with, self._put_aside)
                 tasks.create_task(self._schedule())
                 tasks.create_task(self._compare())
                 for _ in range(self._settings.workers):
@@ -121,12 +123,8 @@ class Leader:
         finally:
             self._queue.close()
 
-    async def _begin(self) -> None:
-        """Observe all unfinished claims."""
-        async with self._lock:
-            await run_isolated(await self._claims.unfinished(), self._begin_with, self._put_aside)
-
     async def _begin_with(self, claim: Claim) -> None:
+        """Observe an unfinished claim."""
         if await self._is_in_log(claim.id):
             self._observed.update(claim.id, claim)
         else:

@@ -1,4 +1,4 @@
-"""From an entity to its custom resource: everything that the operator needs stands in it. The orchestrator calls it.
+"""Makes an entity's custom resource, which holds everything that the operator needs. The orchestrator calls it.
 
 Pure: the same entity always gives the same manifest, so that a resource deleted by hand is made again as it was.
 """

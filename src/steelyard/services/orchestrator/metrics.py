@@ -1,4 +1,4 @@
-"""What the orchestrator counts, in Prometheus' form; the registry comes from the process that serves `/metrics`."""
+"""Metrics of the orchestrator in Prometheus' form; the registry comes from the process that serves `/metrics`."""
 
 from collections.abc import Mapping
 

@@ -31,7 +31,7 @@ def label_value(text: str) -> str:
 
 
 def namespace_objects(account: str, credentials: Mapping[str, str]) -> list[tuple[Resource, Json]]:
-    """What the account's namespace consists of, in the order in which it is made: policies before any work."""
+    """Return the objects of the account's namespace in the order in which they are made: policies before any work."""
     name = namespace_of(account)
     labels = {**_MADE_BY, ACCOUNT: label_value(account)}
     namespace: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
@@ -60,7 +60,7 @@ class Namespaces:
         return name
 
     def forget(self, account: str) -> None:
-        """Somebody has deleted it: the next `ensure` looks again."""
+        """Note that somebody has deleted the namespace: the next `ensure` looks again."""
         self._made.discard(namespace_of(account))
 
     async def _put(self, resource: Resource, obj: Json) -> None:
@@ -89,7 +89,7 @@ class Namespaces:
 
 
 def _policies(namespace: str) -> list[Json]:
-    """Nobody calls into the namespace, but for clients of the same account and the platform, who ask runners."""
+    """Return policies that let only clients of the same account and the platform call runners, and nobody else."""
     callers: list[Json] = [
         {"podSelector": {"matchLabels": {_COMPONENT: "client"}}},
         {

@@ -4,7 +4,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 
 class OrchestratorSettings(BaseModel):
-    """What the orchestrator needs to know besides the entities themselves. Times are in seconds."""
+    """Settings of the orchestrator. Times are in seconds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 

@@ -101,7 +101,7 @@ async def terminate(bench: Bench, entity: DyffEntity) -> None:
 
 
 async def live(bench: Bench, end: Callable[[Bench, DyffEntity], Awaitable[None]]) -> None:
-    """From creation to the last trace of it."""
+    """Live through an entity's life, from creation to its last trace."""
     await bench.create(make_dataset(status="Ready"), make_service(status="Ready"), EVALUATION)
 
     async def admitted() -> bool:
@@ -150,7 +150,7 @@ async def _one_life(number: int, end: Callable[[Bench, DyffEntity], Awaitable[No
 
 
 async def test_claims_that_cannot_be_written_end_the_orchestrator() -> None:
-    """It starts anew, as with every failure of an engine; it does not try again for ever."""
+    """The orchestrator starts anew, as with every failure of an engine; it does not try again for ever."""
     ledger = await open_ledger("memory:")
     bench = Bench(cast(Claims, Full(ledger.claims)), Quotas(QuotaSettings()), settings=SETTINGS)
     bench.aggregate()

@@ -36,7 +36,7 @@ from steelyard.services.simulation.platform import QUICK, Bench, until
 
 @dataclass
 class Slots:
-    """So many at once, of everybody."""
+    """Limits of one number of slots for all accounts."""
 
     limit: int = 100
 
@@ -432,7 +432,7 @@ class SlowLog(MemoryLog):
 
 
 async def test_nothing_is_done_before_what_there_was_is_read() -> None:
-    """Without claims nobody seems to want what runs."""
+    """Resources seem unwanted as long as there are no claims."""
     first, second = await open_ledger("memory:"), await open_ledger("memory:")
     bench = Bench(first.claims, Slots(), log=SlowLog())
     bench.aggregate()
@@ -449,7 +449,7 @@ async def test_nothing_is_done_before_what_there_was_is_read() -> None:
 
 
 async def test_a_log_made_anew_is_believed(bench: Bench) -> None:
-    """It was restored from a backup in which one of two is missing; offsets begin again."""
+    """The log was restored from a backup that lacks one of two entities; offsets begin again."""
     lost, kept = make_model("m1"), make_model("m2")
     leader = bench.start()
     await admitted(bench, lost)

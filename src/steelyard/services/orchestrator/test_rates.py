@@ -52,7 +52,7 @@ class Bench:
         self.observed.release(id)
 
     async def turn(self, minute: float) -> tuple[list[str], list[str | None]]:
-        """Who was admitted, and what the others are told."""
+        """Return who was admitted, and the messages of the others."""
         admitted, reports = await self.scheduler.schedule(at(minute), self.leader)
         return sorted(admitted), [status.message for _, status in reports]
 

@@ -26,9 +26,9 @@ from steelyard.storage.store import StorageError, Store
 
 _log = logging.getLogger(__name__)
 CONSUMER = "reaper"
-"""Under this name it puts aside what it cannot read."""
+"""Name under which entities that cannot be read are put in quarantine."""
 UPLOADS = "uploads"
-"""The same, of leftovers of uploads."""
+"""Name under which entities whose leftovers cannot be removed are put in quarantine."""
 LOOK_SECONDS = 600.0
 DELETED = b'"Deleted"'
 """Stands in the JSON of every entity that may be due."""
@@ -90,7 +90,7 @@ async def _due(record: Record, now: datetime, aside: Aside) -> Message | None:
 
 
 def due(record: Record, now: datetime) -> Message | None:
-    """What a state record is due for."""
+    """Return the command for which a state record is due."""
     if record.value is not None and FORGOTTEN not in record.headers and DELETED not in record.value:
         return None  # nine of ten: parsing a million entities would take twenty seconds
     state = state_of(record)
@@ -118,7 +118,7 @@ def _forget(record: Record, state: State, now: datetime) -> Message:
 
 
 def _command(command: ForgetEntity, record: Record, now: datetime) -> Message:
-    """With an id that depends on the state alone: said twice of one state, it is one command."""
+    """Return the message of a command; its id depends on the state alone, so that it counts once."""
     id = command_id("forget", record.key, record.headers["epoch"], record.headers["offset"])
     headers = {"id": id, "source": "reaper", "time": command_time(now)}
     return Message(EVENTS, record.key, command.dump_json(), headers)

@@ -1,4 +1,4 @@
-"""What is due for the reaper, and when; with the aggregator's word on it."""
+"""Due records: when the reaper sends a command, and what the aggregator makes of it."""
 
 import asyncio
 from dataclasses import replace

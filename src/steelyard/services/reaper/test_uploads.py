@@ -1,4 +1,4 @@
-"""What is left of uploads goes, and nothing else."""
+"""Leftovers of uploads are removed, and nothing else."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -101,7 +101,7 @@ async def test_the_view_follows_the_state() -> None:
 
 
 async def test_a_position_is_that_of_the_command() -> None:
-    """Whoever has an outcome can tell whether the view shows it."""
+    """The position in an outcome tells whether the view shows it."""
     log, view = await log_of(create(EVALUATION), labels(EVALUATION, a="1")), MemoryView()
     (state,) = await everything(log, STATE)
     async with running(view_sink(log, view)):
@@ -135,7 +135,7 @@ async def test_a_sink_that_was_killed_in_a_resync_ends_it_at_its_next_start() ->
 
 
 async def test_a_partition_may_end_with_what_is_gone() -> None:
-    """Then no record lies at the end that was seen, and the sink has come there all the same."""
+    """No record lies at the end that was seen, and the sink has come there all the same."""
     log, view = await log_of(create(EVALUATION), create(MODEL)), MemoryView()
     async with running(view_sink(log, view)):
         await shown(view, EVALUATION, MODEL)

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 async def run_view_sink(log: Log, view: View, *, stop: asyncio.Event) -> None:
-    """Until `stop`. A log of another epoch is read from its beginning, and what it does not name is swept out.
+    """Write states to the view until `stop`. A log of another epoch is read from its beginning, then the rest is swept.
 
     So is the same log, by a view that was away for longer than tombstones are kept.
     """
@@ -47,7 +47,7 @@ async def run_view_sink(log: Log, view: View, *, stop: asyncio.Event) -> None:
 
 
 async def run_backup_sink(log: Log, store: Store, *, stop: asyncio.Event) -> None:
-    """Until `stop`: the newest JSON of each entity as `entities/<plural>/<id>.json`."""
+    """Write the newest JSON of each entity to `entities/<plural>/<id>.json`, until `stop`."""
     await follow(log, STATE, BackupOutlet(store), consumer="backup-sink", stop=stop)
 
 
@@ -86,7 +86,10 @@ class ViewOutlet:
 
 
 def change_of(record: Record) -> Change | None:
-    """What a state record means for a view. A tombstone forgets too: the marker before it may have been missed."""
+    """Return the change of the view that a state record means.
+
+    A tombstone forgets too: the marker before it may have been missed.
+    """
     state = state_of(record)
     if state is None:
         return None

@@ -1,4 +1,4 @@
-"""How every form of the accounts behaves. `test_ledger.py` runs these cases; those of outbox and claims lie beside."""
+"""What accounts databases do with accounts and keys. Engines run each of `CASES`."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -34,7 +34,7 @@ async def current(accounts: Accounts, id: str) -> Account:
 
 
 async def refusal(attempt: Awaitable[object], kind: type[LedgerError]) -> str:
-    """What the refusal says."""
+    """Return the message of the error that must be raised."""
     try:
         await attempt
     except kind as error:

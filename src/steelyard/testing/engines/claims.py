@@ -1,4 +1,4 @@
-"""How every form of the claims behaves. `test_ledger.py` runs these cases."""
+"""Behaviour of claims in every accounts database. Engines run each of `CASES`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

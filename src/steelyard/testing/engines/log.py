@@ -1,4 +1,4 @@
-"""What every log keeps to, but for its groups (`contract_groups.py`). `test_logs.py` runs these cases."""
+"""Behaviour of every log, apart from consumer groups (`log_groups`). Engines run each of `CASES`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What the consumer groups of every log keep to; `test_logs.py` runs these cases."""
+"""Behaviour of the consumer groups of every log. Engines run each of `CASES`."""
 
 import asyncio
 
@@ -118,7 +118,7 @@ async def one_who_joins_gets_its_part_and_one_who_goes_gives_it_back(log: Log) -
 
 
 async def _partitions(inbox: Inbox) -> set[int]:
-    """What a member holds, where every partition has records; nothing is committed."""
+    """Return the partitions of a member, if every partition has records; nothing is committed."""
     return {record.partition for record in (await inbox.batch(wait=0)).records}
 
 

@@ -1,4 +1,4 @@
-"""How every form of the outbox behaves. `test_ledger.py` runs these cases."""
+"""Behaviour of the outbox in every accounts database. Engines run each of `CASES`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

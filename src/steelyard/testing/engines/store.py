@@ -1,4 +1,4 @@
-"""What every object store does. Storage engines run each of `CASES`; keys are new in every case."""
+"""Behaviour of every object store. Engines run each of `CASES`; keys are new in every case."""
 
 import asyncio
 import tempfile

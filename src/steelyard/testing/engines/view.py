@@ -1,4 +1,4 @@
-"""How every view answers. `test_views.py` runs these cases on each form, with those of `contract_sink.py`."""
+"""Answers of every view to queries. Engines run each of `CASES`, and those of `view_sink`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -158,7 +158,7 @@ async def a_scope_hides_the_rest(view: View) -> None:
 
 
 async def entities_come_in_order_of_creation(view: View) -> None:
-    """Of microseconds, too, although a whole second's text is greater than its fractions'."""
+    """Entities within one second are in order, too, although a whole second's text is greater than its fractions'."""
     times = ["00Z", "00.000001Z", "00.5Z", "00.500001Z", "01Z"]
     entities = [dataset(f"d{5 - n}", creationTime=f"2026-01-31T12:00:{time}") for n, time in enumerate(times)]
     await put(view, *entities[2:], *entities[:2])

@@ -1,4 +1,4 @@
-"""What every view does with what the sink writes: the other half of `contract.py`."""
+"""Behaviour of every view when the sink writes to it: the other half of `view`."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping

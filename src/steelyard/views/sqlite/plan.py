@@ -1,4 +1,4 @@
-"""How a query is looked up in the view's tables. Pure: `sqlite.py` counts, chooses and runs.
+"""Plans of queries on the view's tables. Pure: `reading.py` counts, chooses and runs.
 
 A query is a union of conjunctions. Each is led by one index, chosen by how few entities its condition leaves; the
 other conditions are looked up in the rows that it yields. `INDEXED BY` holds SQLite to the choice: its own guesses
@@ -69,10 +69,10 @@ def _scopes(query: Query) -> list[Conjunction]:
 
 @dataclass(frozen=True)
 class Bounds:
-    """How far entities are counted before an index is chosen."""
+    """Limits up to which entities are counted before an index is chosen."""
 
     small: int = 1000
-    """So few are looked through and sorted without a second thought."""
+    """Number of entities that are simply read and sorted."""
     many: int = 10_000
     """More are not counted: it would take longer than a page does."""
 
@@ -86,12 +86,12 @@ _RARE_FIRST = (
 
 
 def by_rarity(name: str) -> int:
-    """How rare a value of this column usually is, where counting did not tell."""
+    """Return how rare a value of this column usually is, for want of a count."""
     return 0 if name.startswith(LABEL) else 1 + _RARE_FIRST.index(name)
 
 
 def count(kind: str, name: str, values: frozenset[str], limit: int) -> Statement:
-    """How many entities have one of the values, up to `limit`; from the index alone."""
+    """Return a statement that counts entities with one of the values, up to `limit`; from the index alone."""
     if name.startswith(LABEL):
         source, key = (
             f"{kind}_labels INDEXED BY {kind}_labels_by_value WHERE key = ? AND value",

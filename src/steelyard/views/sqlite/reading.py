@@ -27,7 +27,7 @@ def find(connection: sqlite3.Connection, id: str) -> Stored | None:
 
 
 def run(connection: sqlite3.Connection, query: Query, bounds: Bounds) -> list[Stored]:
-    """What the query finds, in its order."""
+    """Return the entities of a query, in its order."""
     searches = [
         search
         for conjunction in conjunctions(query)
@@ -93,7 +93,7 @@ def leads(
 
 
 _BOTH = ("account", "status")
-"""Asked for together often enough to have an index of their own."""
+"""Columns that queries name together often enough to have an index of their own."""
 
 
 def _only(value: str) -> frozenset[str]:

@@ -15,7 +15,7 @@ from steelyard.views.sqlite.tables import MIGRATIONS, column
 from steelyard.views.view import Change, Position, Query
 
 LARGE = Bounds(small=0, many=0)
-"""As if every value were that of a great many entities."""
+"""Bounds as if every value were that of a great many entities."""
 
 
 def evaluation(number: int) -> Change:
@@ -38,7 +38,7 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 
 def plans(connection: sqlite3.Connection, query: Query, bounds: Bounds) -> list[str]:
-    """What SQLite says that it does, one text for each search."""
+    """Return SQLite's own description of its searches, one text for each."""
     searches = [
         search
         for conjunction in conjunctions(query)

@@ -48,7 +48,10 @@ class SqliteView:
             return cls(database, bounds)
 
     async def get(self, kind: str, id: str) -> Stored | None:
-        """On the event loop's thread: it takes some microseconds, less than a change of thread would."""
+        """Return an entity.
+
+        It is read on the event loop's thread: it takes some microseconds, less than a change of thread would.
+        """
         with _ours():
             return self._database.read_now(lambda connection: reading.get(connection, kind, id))
 

@@ -1,4 +1,4 @@
-"""What the sink writes to the view's tables: works for `Database.write`, each one transaction; `sqlite.py` calls."""
+"""Writes of the sink to the view's tables: works for `Database.write`, each one transaction; `sqlite.py` calls."""
 
 import sqlite3
 from collections import defaultdict
@@ -13,7 +13,7 @@ from steelyard.views.view import Change, Position, ViewError
 
 Found = tuple[str, Entity] | None
 Place = tuple[int, Position]
-"""Which resync named an entity last, and the position of its last command."""
+"""The resync that named an entity last, and the position of its last command."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Old:
 
 
 def enter(connection: sqlite3.Connection, epoch: int) -> tuple[int, int]:
-    """Which resync this is, and the last that was swept. A later epoch begins one; an earlier epoch raises."""
+    """Return the current resync, and the last that was swept. A later epoch begins one; an earlier epoch raises."""
     current, resync, swept = connection.execute("SELECT epoch, resync, swept FROM state").fetchone()
     if epoch < current:
         raise ViewError(f"epoch {epoch} is over: the view has seen epoch {current}")
@@ -60,7 +60,10 @@ def apply(
     epoch: int,
     positions: Mapping[int, int],
 ) -> None:
-    """Of several changes of an entity the latest counts; one that is not later than what is there is left out."""
+    """Apply changes.
+
+    Of several changes of an entity the latest counts; one that is not later than what is there is left out.
+    """
     resync, _ = enter(connection, epoch)
     latest: dict[str, tuple[Change, Found]] = {}
     for change, entity in changes:
