@@ -29,7 +29,7 @@ MISHAPS = 4
 STEP_SECONDS = 4.0
 QUIET_SECONDS = 4 * 3600.0
 STILL_SECONDS = 120.0
-"""Nothing changes for so long: it is the end."""
+"""Time without a change after which a run is at its end."""
 
 
 class LiveScenario(Protocol):
@@ -168,7 +168,7 @@ class Run:
         self._check(before, "surroundings", move.name)
 
     async def _quiet(self) -> None:
-        """Without further faults all gets on, and comes to rest where it should."""
+        """Check that without further faults everything goes on, and comes to rest where it should."""
         loop = asyncio.get_running_loop()
         deadline, since, version = loop.time() + QUIET_SECONDS, loop.time(), -1
         while loop.time() < deadline:

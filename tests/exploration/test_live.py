@@ -80,7 +80,7 @@ EACH = [pytest.param(case, id=case.name.replace(" ", "-")) for case in CASES]
 
 
 def live(case: Case, seeds: range, capsys: pytest.CaptureFixture[str]) -> Counter[str]:
-    """What happened in all runs."""
+    """Counts of what happened in all runs."""
     happened: Counter[str] = Counter()
     for seed in seeds:
         run = Run(case.make(), seed, FAULTS, case.settings)

@@ -16,7 +16,7 @@ READS = frozenset({"get", "list"})
 
 
 class Network:
-    """What goes wrong between processes and the cluster, and how often; calm once `faults` are used up."""
+    """Faults between processes and the cluster, and how often they occur; none once `faults` are used up."""
 
     def __init__(self, chance: Random, faults: int, happened: Counter[str]) -> None:
         self.chance = chance

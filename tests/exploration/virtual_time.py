@@ -30,7 +30,7 @@ class _NoWaiting(selectors.SelectSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Its time begins at 0 and jumps to the next timer whenever no task can go on."""
+    """Event loop whose time begins at 0 and jumps to the next timer whenever no task can go on."""
 
     def __init__(self) -> None:
         self._seconds = 0.0

@@ -1,4 +1,4 @@
-"""Where an informer keeps objects: by name, and by what its indexes make of them.
+"""Store of an informer's objects, by name and by indexes.
 
 Packed, an object is its JSON text until somebody asks for it: a quarter of the memory, and nothing that Python's
 garbage collector would have to look through, for a few microseconds at each reading.
@@ -20,7 +20,7 @@ class _Held(NamedTuple):
     version: str
     content: Json | bytes
     values: tuple[tuple[str, ...], ...]
-    """What each index made of the object."""
+    """Values of each index for the object."""
 
 
 class CachedObjects:
@@ -47,7 +47,7 @@ class CachedObjects:
         return held.uid if held else ""
 
     def holds(self, key: ObjectKey, obj: Json) -> bool:
-        """Whether exactly this is kept. The content counts too: a server that was restored gives versions again."""
+        """Return whether exactly this is kept, with its content: a restored server may give a version twice."""
         held = self._objects.get(key)
         metadata = obj["metadata"]
         if held is None or (held.uid, held.version) != (metadata.get("uid", ""), metadata["resourceVersion"]):
@@ -64,7 +64,7 @@ class CachedObjects:
         return [_content(self._objects[key]) for key in self._indexes[index].get(value, ())]
 
     def counts(self, index: str) -> Mapping[str, int]:
-        """How many objects each value of an index has."""
+        """Count the objects for each value of an index."""
         return {value: len(keys) for value, keys in self._indexes[index].items()}
 
     def count(self, index: str, value: str) -> int:

@@ -29,7 +29,7 @@ WatchType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 @dataclass(frozen=True)
 class ObjectList:
-    """What a list found, and the resourceVersion from which a watch goes on without a gap."""
+    """Result of a list, and the resourceVersion from which a watch goes on without a gap."""
 
     items: list[Json]
     resource_version: str
@@ -128,7 +128,7 @@ class Cluster(Protocol):
 
 
 class PodLogs(Protocol):
-    """What containers have written. Apart from `Cluster`, since few who work on objects read logs."""
+    """Access to the logs of containers. It is apart from `Cluster`, because few programs read logs."""
 
     def logs(
         self,

@@ -22,7 +22,7 @@ _RESOURCES = {(resource.group, resource.plural): resource for resource in (*BUIL
 
 @dataclass
 class Server:
-    """What is behind the address, what was asked, and how many list items a page holds."""
+    """Objects behind the address, the requests that arrived, and how many list items a page has."""
 
     cluster: MemoryCluster
     url: str = ""

@@ -27,7 +27,7 @@ class ApiError(Exception):
 
     @property
     def retry_after(self) -> float | None:
-        """How long the server asked to wait before a repeat, if it said."""
+        """Seconds that the server asked to wait before a repeat, if it gave a number."""
         seconds = (self.details or {}).get("retryAfterSeconds")
         return float(seconds) if seconds else None
 
@@ -57,7 +57,7 @@ class Invalid(ApiError):
 
 
 class BadRequest(ApiError):
-    """What was sent cannot be read as what it should be, such as a quantity that is none: a repeat changes nothing."""
+    """The request has a value that cannot be parsed, such as a wrong quantity. A repeat changes nothing."""
 
     default = (400, "BadRequest")
 

@@ -50,7 +50,9 @@ class _Occurrence:
 
 
 class _Allowance:
-    """How many more events of one reason an object has: one with hundreds of Pods must not crowd out the others."""
+    """Limit of events of one reason per object: an object with hundreds of Pods must not crowd out the
+    others.
+    """
 
     def __init__(self) -> None:
         self._spent: OrderedDict[tuple[str, str], tuple[float, datetime]] = OrderedDict()
@@ -175,7 +177,7 @@ class EventRecorder:
 
 
 def _namespace(occurrence: _Occurrence) -> str:
-    """Of the object; events of objects without one live in `default`."""
+    """Return the namespace of an event: that of the object, or `default` for an object without one."""
     return str(occurrence.involved.get("namespace") or "default")
 
 

@@ -24,14 +24,14 @@ Mode = Literal["Never", "IfAvailable", "Always"]
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 VARIABLE = "KUBERNETES_EXEC_INFO"
 SECONDS = 60.0
-"""For a program that asks nobody. One that asks a person waits for the answer."""
+"""Longest run, in seconds, of a program that asks nobody. One that asks a person waits for the answer."""
 MARGIN = timedelta(seconds=10)
-"""Before a credential expires: a request is on its way for a while."""
+"""Seconds before its end at which a credential is renewed, because a request takes a while to arrive."""
 SHOWN = 500
 
 
 class BadPlugin(Exception):
-    """What a kubeconfig says of its plugin cannot be used; the message names the field."""
+    """A kubeconfig's description of its login program cannot be used; the message names the field."""
 
 
 class LoginFailed(Unauthorized):
@@ -40,7 +40,7 @@ class LoginFailed(Unauthorized):
 
 @dataclass(frozen=True)
 class Plugin:
-    """What a kubeconfig says of the program."""
+    """Description of the login program in a kubeconfig."""
 
     version: str
     command: str
@@ -49,14 +49,14 @@ class Plugin:
     hint: str = ""
     """Said to whoever has not installed it."""
     mode: Mode = "IfAvailable"
-    """Whether it may ask a person, at the terminal."""
+    """True if the program may ask a person at the terminal."""
     cluster: Json | None = None
-    """What it is told of the cluster, where the kubeconfig wants that."""
+    """Information about the cluster for the program, if the kubeconfig asks for that."""
 
 
 @dataclass(frozen=True)
 class Credential:
-    """What the program gave: a token, a certificate with its key, or both."""
+    """Output of the program: a token, a certificate with its key, or both."""
 
     token: str = field(default="", repr=False)
     certificate: tuple[str, str] | None = field(default=None, repr=False)
@@ -97,7 +97,7 @@ def plugin_of(given: Json, cluster: Json, folder: Path) -> Plugin:
 
 
 def a_terminal() -> bool:
-    """Whether somebody could be asked."""
+    """Return whether somebody could be asked."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -183,7 +183,7 @@ class ExecLogin:
         return output
 
     def _info(self, interactive: bool) -> str:
-        """What the program reads from its environment."""
+        """Make the information that the program reads from its environment."""
         spec: Json = {"interactive": interactive}
         if self._plugin.cluster is not None:
             spec["cluster"] = self._plugin.cluster

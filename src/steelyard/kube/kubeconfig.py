@@ -1,4 +1,5 @@
-"""Where the API is and how to log in: from a kubeconfig file, or from the account of the Pod that we run in.
+"""Address of the API and the way to log in, from a kubeconfig file or from the account of the Pod that we run
+in.
 
 Reading the files is lightkube's work, but for logins by a program (`exec_login.py`); `client.connect` uses what comes
 out.
@@ -23,13 +24,13 @@ Token = Callable[[], str]
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _DEFAULT = Path("~/.kube/config")
 _EXTENSION = "client.authentication.k8s.io/exec"
-"""Of a cluster: settings for its login program."""
+"""Extension of a cluster with settings for its login program."""
 _LEFT = {
     "gcp": "install gke-gcloud-auth-plugin, and run: gcloud container clusters get-credentials CLUSTER",
     "azure": "install kubelogin, and run: kubelogin convert-kubeconfig",
     "oidc": "use an exec plugin, such as kubectl oidc-login",
 }
-"""What came in the place of the logins by `auth-provider`, which Kubernetes 1.26 has no more."""
+"""Replacements of the logins by `auth-provider`, which Kubernetes 1.26 has removed."""
 
 
 class KubeconfigError(Exception):
@@ -138,7 +139,7 @@ def _named(written: Json, kind: str, name: str | None) -> Json:
 
 
 def _information(config: "SingleConfig", written: Json) -> Json:
-    """What `provideClusterInfo` tells the program."""
+    """Make the information that `provideClusterInfo` gives the program."""
     names = (
         "server",
         "tls-server-name",

@@ -91,7 +91,7 @@ class LeaderElector:
 
     @property
     def leading(self) -> bool:
-        """Whether nobody else can lead at this moment, even if this process was suspended until now."""
+        """Return whether nobody else can lead at this moment, even if this process was suspended until now."""
         return self._clock.monotonic() < self._renewed + self._timing.deadline
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -114,7 +114,7 @@ class LeaderElector:
             raise LeaseLost(f"{self.identity} could not renew {self._name} in {self._timing.deadline} s")
 
     async def _renew(self) -> None:
-        """Until another is seen to hold the lease."""
+        """Renew the lease until another candidate is seen to hold it."""
         while self._renewed != _NEVER:
             await self._clock.sleep(self._timing.retry)
             await self._try()
@@ -179,7 +179,7 @@ class LeaderElector:
         return spec
 
     async def _write(self, spec: Json) -> None:
-        """Only if the lease is still what was seen: its resourceVersion guards it."""
+        """Write the lease if it is still as it was read: its resourceVersion is the precondition."""
         if self._lease is None:
             metadata = {"name": self._name, "namespace": self._namespace}
             self._lease = await self._cluster.create(LEASES, {"metadata": metadata, "spec": spec})

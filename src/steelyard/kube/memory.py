@@ -160,7 +160,7 @@ class MemoryCluster:
         since: str = "",
         tail: int | None = None,
     ) -> AsyncIterator[LogLine]:
-        """What is written by now; followed or not, it ends there."""
+        """Yield the lines written so far; the log ends there, followed or not."""
         uid = (await self.get(PODS, pod, namespace))["metadata"]["uid"]
         if uid not in self.written:
             raise ApiError(f"container {container!r} in pod {pod!r} is waiting to start", status=400)
@@ -172,7 +172,7 @@ class MemoryCluster:
         self.end_watches()
 
     def end_watches(self) -> None:
-        """As a server does that goes away."""
+        """End all watches, as a server does that goes away."""
         self._epoch += 1
         self._wake()
 
@@ -201,7 +201,7 @@ class MemoryCluster:
             watch.set()
 
     async def _changes(self, version: int, timeout_seconds: int | None) -> AsyncGenerator[Change, None]:
-        """What happens after `version`, until the watches end or time is up."""
+        """Yield the changes after `version`, until the watches end or time is up."""
         loop, epoch, more = asyncio.get_running_loop(), self._epoch, asyncio.Event()
         end = None if timeout_seconds is None else loop.time() + timeout_seconds
         self._watches.add(more)

@@ -17,7 +17,7 @@ def annotations_of(obj: Json) -> dict[str, str]:
 
 
 def is_deleting(obj: Json) -> bool:
-    """Whether deletion was requested, although finalizers or a grace period still keep the object."""
+    """Return whether deletion was requested, although finalizers or a grace period still keep the object."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 

@@ -45,7 +45,7 @@ def last_termination(container: Json) -> Json | None:
 
 
 def is_ready(pod: Json) -> bool:
-    """Whether the condition Ready holds."""
+    """Return whether the condition Ready holds."""
     return any(
         condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions_of(pod)
     )

@@ -1,4 +1,4 @@
-"""What the API calls a resource: where its objects live and what they are called.
+"""Resources of the API: where their objects live and what they are called.
 
 Everything that speaks REST names its resource with one of the constants below.
 """

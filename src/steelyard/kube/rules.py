@@ -1,4 +1,4 @@
-"""What an API server makes of a written object: pure rules from the old object and the new one.
+"""Rules by which an API server stores a written object: pure functions of the old object and the new one.
 
 Used by the in-memory double; the resources whose behaviour differs are listed at the top.
 """
@@ -36,7 +36,7 @@ def is_custom(resource: Resource) -> bool:
 
 
 def has_status(resource: Resource) -> bool:
-    """Whether status is written by its subresource only."""
+    """Return whether status is written by its subresource only."""
     return resource not in _WITHOUT_STATUS
 
 
@@ -46,7 +46,7 @@ def text_of(time: datetime) -> str:
 
 
 def created(resource: Resource, obj: Json, *, uid: str, now: datetime) -> Json:
-    """What is stored for a new object."""
+    """Make the stored form of a new object."""
     if obj["metadata"].get("resourceVersion"):
         raise bad_request("resourceVersion should not be set on objects to be created")
     metadata = {key: value for key, value in obj["metadata"].items() if key not in _DROPPED}
@@ -88,7 +88,7 @@ def conflict(resource: Resource, obj: Json, why: str) -> Conflict:
 
 
 def updated(resource: Resource, old: Json, new: Json, subresource: str) -> Json:
-    """What is stored after an update: status and the rest never change in one write."""
+    """Make the stored form of an updated object: status and the rest never change in one write."""
     if subresource == "status":
         return {**old, "status": new["status"]} if "status" in new else _without(old, "status")
     stored = {**new, "apiVersion": resource.api_version, "kind": resource.kind}
@@ -117,7 +117,7 @@ def _desired(obj: Json) -> Json:
 
 
 def terminating(resource: Resource, obj: Json, grace_seconds: int | None, now: datetime) -> Json | None:
-    """What a deletion leaves until the kubelet confirms it; None when the object goes at once.
+    """Return the object that a deletion leaves until the kubelet confirms it; None if it goes at once.
 
     Only Pods stay: those on a node that have not ended, and unless the caller forces it with a grace of 0.
     """

@@ -43,7 +43,7 @@ def parse_labels(selector: str) -> list[Requirement]:
 
 
 def _split(selector: str) -> list[str]:
-    """At commas outside parentheses."""
+    """Split a selector at the commas outside parentheses."""
     return re.split(r",(?![^()]*\))", selector) if selector.strip() else []
 
 

@@ -104,7 +104,7 @@ class Store:
 
     @property
     def made(self) -> Mapping[Key, int]:
-        """How often each name was made."""
+        """Number of times that each name was created."""
         return self._made
 
     def get(self, key: Key) -> Json:

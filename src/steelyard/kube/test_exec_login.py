@@ -27,7 +27,7 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def answered(version: str, status: Json | None = None) -> str:
-    """What a program prints."""
+    """Make the output of a program."""
     return json.dumps({"kind": "ExecCredential", "apiVersion": version, "status": status})
 
 

@@ -34,7 +34,8 @@ class SavedCluster(MemoryCluster):
 
 
 class LossyCluster(SavedCluster):
-    """Its watches suffer the next faults of a plan, one for each event; a plan that is used up is honest.
+    """A cluster whose watches suffer the next faults of a plan, one for each event, until the plan is used
+    up.
 
     A skipped event is followed by Gone sooner or later: no server leaves a gap without saying so.
     """

@@ -56,7 +56,9 @@ def tenant(key: str) -> str:
 
 
 class Work(RuleBasedStateMachine):
-    """What was asked for and not yet taken up is `owed`; the queue must hand it out, once at a time."""
+    """Keys that were added: those not yet taken up are `owed`, and the queue must hand them out, once at a
+    time.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 _IDLE_TENANTS = 1000
-"""From so many on, tenants whose whole burst is free again are no longer remembered."""
+"""Number of tenants from which on those whose whole burst is free again are forgotten."""
 
 
 class Timer(Protocol):
@@ -24,7 +24,7 @@ class Timer(Protocol):
 
 
 class Timers(Protocol):
-    """Where time comes from; an asyncio event loop is one."""
+    """Source of time and timers; an asyncio event loop is one."""
 
     def time(self) -> float: ...
 
@@ -49,7 +49,7 @@ def _one_tenant(key: Hashable) -> Hashable:
 
 
 def spare_worker(workers: int) -> int:
-    """How many of the workers one tenant may keep busy, so that another's key never waits for its slow ones."""
+    """Return how many workers one tenant may keep busy, so that others' keys never wait for its slow ones."""
     return max(1, workers - 1)
 
 
@@ -85,7 +85,7 @@ class WorkQueue(Generic[K]):
         self._slots: dict[Hashable, float] = {}  # when a tenant's next retry is due, were there no burst
 
     def __len__(self) -> int:
-        """How many keys wait for a worker now; those that wait for a time are not counted."""
+        """Return the number of keys that wait for a worker now; keys that wait for a time do not count."""
         return len(self._waiting) + len(self._again)
 
     @property

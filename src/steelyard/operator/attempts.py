@@ -32,7 +32,7 @@ class StepProgress:
 
 @dataclass(frozen=True)
 class ReconcileContext:
-    """Everything from which a decision is made."""
+    """Arguments of a reconciliation: the resource, its children, the time and the settings."""
 
     resource: Json
     children: Children

@@ -164,7 +164,7 @@ def _owner(obj: Json) -> Iterable[str]:
 
 
 def _state(obj: Json) -> Iterable[str]:
-    """Where a resource stands, in one word: its status word, or a training job's last condition."""
+    """Return the state of a resource in one word: its status word, or a training job's last condition."""
     status = status_of(obj)
     if "status" in status or "conditions" not in status:
         return (str(status.get("status") or "Created"),)

@@ -29,7 +29,7 @@ class Attempts:
 
 @dataclass(frozen=True)
 class History:
-    """What happened to a resource so far: the operator writes it into the status, and reads it again."""
+    """Past of a resource, as the operator writes it into the status and reads it again."""
 
     attempts: Mapping[str, Attempts]
     milestones: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ def _condition(
 
 
 def _holds(type: str, phase: Phase, kind: str) -> bool:
-    """Whether a condition of a type is True in a phase of a resource of this kind."""
+    """Return whether a condition of a type is True in a phase of a resource of this kind."""
     ends_when_ready = kind in {"Model", "InferenceService"}
     match type:
         case "Progressing":

@@ -1,4 +1,4 @@
-"""What the edge needs from its environment (caches, a recorder), and the errors that may interrupt it."""
+"""The edge's environment (caches, a recorder), and the errors that may interrupt it."""
 
 from dataclasses import dataclass
 from datetime import datetime

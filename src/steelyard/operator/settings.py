@@ -32,7 +32,7 @@ class StepResources(_Settings):
 
 
 class TrainingSettings(_Settings):
-    """What training jobs get where they say nothing. Times are in seconds."""
+    """Settings for training jobs. Times are in seconds."""
 
     kinds: tuple[str, ...] = Field(
         default=("TFJob", "PyTorchJob", "MXJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob", "DLJob"),
@@ -85,7 +85,7 @@ class TrainingSettings(_Settings):
 
 
 class OperatorSettings(_Settings):
-    """What the operator needs to know besides the resources themselves. Times are in seconds."""
+    """The operator's settings. Times are in seconds."""
 
     storage: str = Field(default="", description="URL that locations without a scheme lie below.")
     images: Images = Field(default=Images(), description="Images of our own programs.")

@@ -1,4 +1,4 @@
-"""Which failures use up an attempt, which end the step, and how often it is tried."""
+"""Attempts: which failures use one up, which end the step, and how often it is tried."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What became of a Job, by its conditions and Pods; whose children count."""
+"""Outcomes of Jobs, from their conditions and Pods; and whose children count."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

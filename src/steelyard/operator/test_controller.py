@@ -131,7 +131,7 @@ async def test_the_error_goes_with_the_first_reconciliation_that_succeeds() -> N
 
 
 async def test_an_error_that_comes_again_is_written_once() -> None:
-    """Else its own write would wake the resource before its pause is over."""
+    """Check that an error is written once: its own write would wake the resource before its pause is over."""
     for resource in (make_report(), make_job()):
         simulation = ResourceSimulation(unreadable(resource))
         versions = []

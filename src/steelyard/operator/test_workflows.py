@@ -1,4 +1,4 @@
-"""What each workflow decides in one look: the cases that the exploration does not tell apart by their words."""
+"""Decisions of each workflow: cases that differ only in their texts, which the exploration does not compare."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -165,7 +165,7 @@ def test_a_sessions_start_deadline_counts_time_awake() -> None:
 
 
 def test_a_session_that_was_ready_once_has_no_start_deadline_any_more() -> None:
-    """Its replicas may all be made again at once: by a node that is drained, or an image that is pulled anew."""
+    """Replicas may all be created again at once, by a node that is drained or an image that is pulled anew."""
     session = make_session()
     name = session["metadata"]["name"]
     owner = {"kind": "ReplicaSet", "name": f"{name}-5d8f", "uid": "r1", "controller": True}

@@ -24,7 +24,7 @@ def error_text(error: Exception) -> str:
 
 
 def names_error(condition: Json, message: str) -> bool:
-    """Whether a condition names an error of this class already.
+    """Return whether a condition names an error of this class already.
 
     The rest of the text may differ each time, by a time or an address. Writing it again would be a change that wakes
     the resource before its pause is over.

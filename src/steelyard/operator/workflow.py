@@ -49,7 +49,7 @@ class ChildEvents:
 
 @dataclass(frozen=True)
 class Workflow:
-    """Everything in which the reconciliation of one kind differs from that of another. All functions are pure."""
+    """Functions in which the reconciliation of one kind differs from that of another. All are pure."""
 
     reconcile: Reconcile
     observe: Callable[[Json, Iterable[Json], Iterable[Json]], Children]

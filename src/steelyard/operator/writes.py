@@ -127,7 +127,7 @@ class Writes:
                 self._recorder.record_event(self._resource, events.created(child))
 
     def _is_adoptable(self, obj: Json) -> bool:
-        """Whether the resource will adopt an object once its cache shows it."""
+        """Return whether the resource will adopt an object once its cache shows it."""
         return bool(self._workflow.observe(self._resource, (obj,), ()).orphans)
 
     async def _get(self, child: Json) -> Json | None:

@@ -1,4 +1,4 @@
-"""What every Cluster must do, as functions over one: the double, a client of the embedded server or a real one.
+"""Contract suite of `Cluster`: functions that the in-memory cluster, and a client of any server, must pass.
 
 A test runs each of `CASES` on a cluster and a namespace that exists; cases use names of their own and may run
 in any order on the same namespace. They expect no controllers and wait for nothing but watches.

@@ -1,1 +1,1 @@
-"""In-memory runs of the operator for tests; they are not in the wheel."""
+"""Simulations of the operator in memory, for tests; they are not in the wheel."""

@@ -26,7 +26,7 @@ REMEMBERED = 100_000
 
 
 def is_current(objects: Objects, key: Key, version: int) -> bool:
-    """Whether an object is still as it was in this version. Once it is not, it never will be again."""
+    """Return whether an object is still as it was in this version. Once it is not, it never will be again."""
     stored = objects.get(key)
     return stored is not None and stored.version == version
 

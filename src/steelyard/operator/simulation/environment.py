@@ -1,4 +1,4 @@
-"""What happens around the operator in the exploration: Jobs and their Pods, sessions, and people's hands.
+"""Events around the operator in the exploration: Jobs and their Pods, sessions, and people.
 
 Each function does one thing to the objects of a `Simulator`, as a controller, a kubelet or a person would.
 """
@@ -111,7 +111,7 @@ def stuck(simulator: Simulator, job: Json) -> bool:
 
 
 def session_status(simulator: Simulator, session: Json, kind: str, reason: str) -> None:
-    """What the session's own workflow would write."""
+    """Write the status that the session's own workflow would write."""
     finished = kind in {"Failed", "Expired"}
     types = ("Progressing", "Failed", "Finished", "Ready", "Expired")
     holds = {kind, "Finished"} if finished else {kind}

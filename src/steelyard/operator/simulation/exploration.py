@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 from steelyard.operator.simulation.simulator import GROUPS, WRITES, Call, Interruption, Simulator, State
 
 Actor = Literal["operator", "late operator", "surroundings"]
-"""Who made a change. A late operator was suspended between its decision and its write."""
+"""Actors that change objects. The late operator was suspended between its decision and its write."""
 
 
 class Move(NamedTuple):
@@ -32,19 +32,19 @@ class Scenario(Protocol):
     def begin(self) -> Simulator: ...
 
     def moves(self, simulator: Simulator) -> list[Move]:
-        """What may happen now besides the operator's own doing."""
+        """Return the moves that may happen now, other than the operator's."""
         ...
 
     def progress(self, simulator: Simulator) -> bool:
-        """What happens sooner or later if nothing goes wrong; False when there is nothing left."""
+        """Do what happens sooner or later if nothing goes wrong; return False if there is nothing left to do."""
         ...
 
     def fault(self, before: State, simulator: Simulator, actor: Actor) -> str:
-        """What is wrong with a change; empty when nothing is."""
+        """Say what is wrong with a change; empty if nothing is."""
         ...
 
     def end_fault(self, simulator: Simulator) -> str:
-        """What is wrong with an end; empty when nothing is."""
+        """Say what is wrong with an end; empty if nothing is."""
         ...
 
 
@@ -54,7 +54,7 @@ class Violation(AssertionError):
 
 @dataclass
 class Exploration:
-    """What a search found, for the test's printed line."""
+    """Results of a search, for the line that the test prints."""
 
     scenario: str
     states: int = 0
@@ -78,7 +78,7 @@ _OPERATOR = frozenset({LOOKED, "refused", "answer lost", "conflict"})
 
 
 def operator_moves(simulator: Simulator, with_faults: bool) -> list[Move]:
-    """What the operator and its caches may do next, and how it may be interrupted; changes the simulator's state."""
+    """Return what the operator and its caches may do next, with interruptions; changes the simulator's state."""
     behind, due, paused = simulator.behind(), simulator.due(), simulator.paused is not None
     moves = []
     if behind:

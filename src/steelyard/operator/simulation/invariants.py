@@ -1,4 +1,4 @@
-"""What must hold throughout the exploration, as checks of a change: each answers what is wrong, or nothing."""
+"""Invariants of the exploration, as checks of a change: each returns what is wrong, or an empty text."""
 
 from steelyard.kube.objects import controller_of, true_condition
 from steelyard.kube.resource import EVALUATIONS, JOBS
@@ -40,7 +40,7 @@ def steps_taken_back(before: State, simulator: Simulator, key: Key) -> str:
 
 
 def made_too_late(before: State, simulator: Simulator, changed: set[StoreKey]) -> str:
-    """Nothing is started for what has ended, and neither session nor client after the client's success."""
+    """Check that nothing starts for a finished resource, and no session or client after the client's success."""
     owners = {
         obj["metadata"]["uid"]: obj for obj in map(peek, (s.raw for s in before.objects.objects.values()))
     }

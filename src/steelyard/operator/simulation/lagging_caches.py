@@ -34,7 +34,7 @@ class LaggingCaches:
     """The operator's caches, brought up to date only when told to."""
 
     remembers = False
-    """Whether they show at once what the operator writes itself."""
+    """True if the caches show the operator's own writes at once."""
 
     def __init__(self, key: Key) -> None:
         self.seen: dict[StoreKey, Stored] = {}
@@ -64,11 +64,11 @@ class LaggingCaches:
         return False
 
     def watched(self, obj: Json) -> bool:
-        """Whether the watches of children show it: by its label."""
+        """Return whether the watches of children show it: by its label."""
         return ENTITY in (obj["metadata"].get("labels") or {})
 
     def concerns(self, resource: Json, obj: Json) -> bool:
-        """Whether a change of it makes the operator look at the resource."""
+        """Return whether a change of it makes the operator look at the resource."""
         return bool((obj["metadata"].get("labels") or {}).get(OWNER) == resource["metadata"]["uid"])
 
     def concerned(self, resource: Json | None, stored: Stored) -> bool:
@@ -81,7 +81,7 @@ class LaggingCaches:
         return self._concerned[known]
 
     def shown(self, key: StoreKey, stored: Stored) -> bool:
-        """Whether the watches show an object."""
+        """Return whether the watches show an object."""
         if (shown := self._shown.get((key, stored.raw))) is None:
             group = self.group(key)
             shown = bool(group) and (group == "resource" or self.watched(peek(stored.raw)))

@@ -177,7 +177,7 @@ class ResourceScenario:
 
 
 class InstantScenario(ResourceScenario):
-    """Nothing runs: the resource is judged at once."""
+    """A scenario in which nothing runs: the resource is finished at once."""
 
     transitions = OPERATOR_MOVES - {"crash before create", "a second operator pauses before create"} | {
         "made again"
@@ -299,7 +299,7 @@ class EvaluationScenario(StepScenario):
         ]
 
     def _failure_of(self, simulator: Simulator, session: Json) -> tuple[str, ...]:
-        """What the failure of a session means: a success that nobody has seen counts as long as its Job is there."""
+        """Return the facts of a session's failure: an unseen success counts as long as its Job exists."""
         resource = simulator.resource()
         own = self._own(simulator, resource) if resource else []
         if not resource or session["metadata"]["name"] not in {child["metadata"]["name"] for child in own}:

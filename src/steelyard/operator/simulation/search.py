@@ -37,7 +37,7 @@ FURTHER = 2
 
 
 class _Step(NamedTuple):
-    """How a state was first reached: from which, and by which of its moves."""
+    """First way to a state: the state before, and which of its moves."""
 
     parent: int
     number: int
@@ -147,7 +147,9 @@ class Search:
         self._fair[key] = self._fair_follower(key, state, followers)
 
     def _moves(self, state: State, with_faults: bool) -> list[Move]:
-        """What may happen next. What costs nothing comes first, so that a move has the same number either way."""
+        """Return the moves that may happen next; those without cost come first, so that numbers do not depend
+        on the cost.
+        """
         self._bench.load(state)
         moves = list(self._scenario.moves(self._bench))
         return moves + operator_moves(self._bench, with_faults)
@@ -245,7 +247,7 @@ class Search:
         raise self._violation("a run without faults never ends", key, moves)
 
     def _require_good_ends(self) -> None:
-        """From every state that was met, as far as it is known by now, a run without faults comes to its end."""
+        """Require that a run without faults reaches a good end from every known state."""
         for key in (self._first, *self._steps):
             path: dict[int, None] = {}
             following: int | None = key

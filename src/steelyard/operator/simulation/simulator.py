@@ -53,7 +53,7 @@ class Paused(NamedTuple):
     verb: str
 
     def in_vain(self, objects: Objects) -> bool:
-        """Whether all that is left to do is a write of the status that will be refused."""
+        """Return whether all that is left to do is a write of the status that will be refused."""
         return self.verb == "patch/status" and not is_current(objects, *self.decision.guards[0])
 
     def key(self, objects: Objects) -> object:
@@ -63,7 +63,9 @@ class Paused(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that decides what may happen next. `facts` say what has befallen the resource so far."""
+    """State of the system: all that decides what may happen next. `facts` name what has happened to the
+    resource.
+    """
 
     objects: Snapshot
     cache: dict[StoreKey, Stored]

@@ -153,7 +153,7 @@ _OBSERVATIONS = frozenset({"replicas", "replicaStatuses"})
 
 
 def follows(before: Json, after: Json) -> bool:
-    """Whether a change of status calls for more work, or only describes Pods."""
+    """Return whether a change of status calls for more work, or only describes Pods."""
     if any(before.get(name) != after.get(name) for name in {*before, *after} - _OBSERVATIONS):
         return True
     return _attempts(before) != _attempts(after)

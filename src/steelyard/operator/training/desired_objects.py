@@ -55,7 +55,7 @@ def shared_objects(job: TrainingJob) -> Iterator[Json]:
 
 
 def waits_for_restart(job: TrainingJob, status: JobStatus, now: datetime) -> bool:
-    """Whether a restart is due later.
+    """Return whether a restart is due later.
 
     A time that is further ahead than the longest delay was noted before the clock was set back, and does not count.
     """

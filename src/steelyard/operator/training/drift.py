@@ -22,7 +22,7 @@ def patches(desired: Iterable[Json], children: Children) -> Iterable[Patch]:
 
 
 def _contains(existing: Any, desired: Any) -> bool:
-    """Whether a value has all that is desired, and maybe more."""
+    """Return whether a value has all that is desired, and maybe more."""
     if isinstance(desired, dict) and isinstance(existing, dict):
         return all(_contains(existing.get(name), value) for name, value in desired.items())
     return bool(existing == desired)

@@ -31,7 +31,7 @@ def status_events(resource: Json, before: Json, after: Json) -> Iterable[Event]:
 
 
 def _has_template_policy(spec: Json) -> bool:
-    """Whether a Pod template has a restart policy, which the replica type's policy overrides."""
+    """Return whether a Pod template has a restart policy, which the replica type's policy overrides."""
     fields = [field for field in spec.values() if isinstance(field, dict)]
     types = [type for field in fields for type in field.values() if isinstance(type, dict)]
     templates = [type.get("template") or {} for type in types]

@@ -1,4 +1,4 @@
-"""From a resource of any kind to a `TrainingJob`. Raises Invalid for what cannot be read, naming the field."""
+"""Parsing of resources of any kind into a `TrainingJob`. Invalid names the field that cannot be read."""
 
 import json
 from collections.abc import Mapping
@@ -45,7 +45,9 @@ def job_of(resource: Json, framework: Framework, settings: OperatorSettings) -> 
 
 
 def _memory(resource: Json, framework: Framework) -> JobStatus:
-    """With the definition of a framework that is data: as it was at first sight, so it stays."""
+    """Read the status, with the definition of a framework that is a resource: it stays as it was at first
+    sight.
+    """
     status = read_status(resource.get("status") or {})
     return status if framework.definition is None else replace(status, framework=framework.definition)
 
@@ -54,7 +56,7 @@ def _memory(resource: Json, framework: Framework) -> JobStatus:
 
 
 def _roles(resource: Json, spec: Json, framework: Framework) -> Mapping[str, Role]:
-    """In the framework's order, whatever the case of their names is."""
+    """Read the replica types, in the framework's order; the case of their names does not matter."""
     field = f"spec.{framework.specs}"
     given: dict[str, tuple[str, Json]] = {}
     for name, entry in _mapping(spec.get(framework.specs), field).items():
@@ -79,7 +81,9 @@ class _Scopes(NamedTuple):
     default: Scope
 
     def of(self, restart: RestartPolicy) -> Scope:
-        """What always restarts does so alone, as in v1, unless the job asks for more."""
+        """Return the scope for a restart policy: as in v1, Always restarts a Pod alone, unless the job asks
+        for more.
+        """
         return self.given or ("Pod" if restart == "Always" else self.default)
 
 
@@ -156,7 +160,7 @@ def _whole(given: Json, name: str, most: int = INT32) -> int | None:
 
 
 def rules_field(kind: str) -> str:
-    """Where a job of the kind says its rules."""
+    """Return the field in which a job of a kind gives its rules."""
     return "spec.failureRules" if kind == GENERIC else f"metadata.annotations[{FAILURE_RULES}]"
 
 

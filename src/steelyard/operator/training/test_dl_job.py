@@ -186,7 +186,7 @@ def test_a_pod_deleted_by_hand_is_replaced_and_not_counted(restart: str) -> None
 
 
 def test_a_pod_that_was_asked_to_end_is_no_success() -> None:
-    """It saved its state on SIGTERM, and exited 0."""
+    """The program saves its state on SIGTERM, and exits with code 0."""
     simulation = running(restart="Never")
     simulation.remove("job-master-0", grace=30).end("job-master-0", 0).settle()
     assert (simulation.state, simulation.status["disruptions"]) == ("Restarting", 1)
@@ -341,7 +341,7 @@ def test_what_waits_for_a_replica_that_has_failed_does_not_run_on() -> None:
 
 
 def test_a_failure_is_the_consequence_of_an_earlier_disruption() -> None:
-    """Of one that was evicted, and one that then lost its connection, the second is not held against the job."""
+    """One replica is evicted, another then loses its connection: the second failure does not count."""
     simulation = running(restart="Never")
     simulation.evict("job-worker-0").end("job-worker-1", 1).settle()
     assert simulation.state == "Restarting"

@@ -1,4 +1,4 @@
-"""What people are told of a job, and what is counted, by v1's names."""
+"""Events and metrics of a job, by v1's names."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Which roles wait for which, and how many successes are enough: what a DLJob says as data."""
+"""Order of roles, and the number of successes that is enough: a DLJob gives both as data."""
 
 import pytest
 

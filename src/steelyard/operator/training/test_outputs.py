@@ -1,4 +1,6 @@
-"""From the success of a job to its Model: each step is recorded before the next, and nothing is made twice."""
+"""Output of a job, from its success to the Model: each step is recorded before the next, nothing is created
+twice.
+"""
 
 import json
 from datetime import UTC, datetime

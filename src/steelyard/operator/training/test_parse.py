@@ -1,4 +1,4 @@
-"""What a job is read as, and what is refused: with the field, and what is allowed."""
+"""Parsing of jobs, and refusals: each names the field and what is allowed."""
 
 import json
 from typing import Any

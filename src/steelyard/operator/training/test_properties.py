@@ -44,7 +44,7 @@ class History:
         return want
 
     def settle(self) -> None:
-        """Until there is nothing more to do."""
+        """Reconcile until there is nothing more to do."""
         for _ in range(12):
             before = self.job.get("status"), self.made
             want = self.look()

@@ -1,4 +1,4 @@
-"""Whatever a spec holds, a look never raises: what cannot be read is a condition that names the field."""
+"""Specs with any content: a reconciliation never raises, and a condition names the field that cannot be read."""
 
 import json
 from collections.abc import Iterator

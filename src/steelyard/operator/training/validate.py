@@ -1,6 +1,6 @@
-"""What a job must hold that a schema cannot say: names that fit, containers that are there, replicas within bounds.
+"""Checks of a job that a schema cannot make: names that fit, containers that exist, replicas within bounds.
 
-Raises Invalid with the field; the job then has failed for the reason `<Kind>FailedValidation`.
+Invalid names the field; the job then has failed for the reason `<Kind>FailedValidation`.
 """
 
 import re

@@ -122,7 +122,7 @@ def _start_deadline(pods: list[Json], context: ReconcileContext) -> Phase:
 
 
 def _waiting_for(pods: list[Json]) -> str:
-    """What the replicas wait for, from the first Pod that says so; empty if none does."""
+    """Say what the replicas wait for, from the first Pod that tells; empty if none does."""
     for pod in pods:
         scheduled = conditions_by_type(pod).get("PodScheduled")
         if scheduled and scheduled["status"] == "False":

@@ -14,4 +14,4 @@ from steelyard.operator.training.frameworks.xgboost import XGBOOST
 ALL: Mapping[str, Framework] = {
     framework.kind: framework for framework in (TENSORFLOW, PYTORCH, MXNET, JAX, XGBOOST, PADDLE, MPI)
 }
-"""By the kind of the resource."""
+"""Built-in frameworks by the kind of the resource."""

@@ -1,4 +1,4 @@
-"""From a DLJob and the Framework resources to a `Framework`: the same as one of ours, read from data.
+"""Frameworks that are resources: makes a `Framework` from a DLJob and the Framework that it names.
 
 The definition is taken once, when the operator first sees the job, and kept in the job's status: a Framework that is
 changed later changes no job that has begun.
@@ -104,7 +104,7 @@ def _environment(
 
 
 def _check(policy: Json, job: TrainingJob) -> None:
-    """That every name can be filled in, and that the job can succeed."""
+    """Check that every name in the environment can be filled in, and that the job can succeed."""
     for role in job.roles.values():
         if role.count:
             job.framework.environment(Placement(job, ReplicaId(role.name, 0)))

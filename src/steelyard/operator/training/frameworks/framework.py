@@ -1,7 +1,7 @@
-"""What a framework is to the operator: its replica types, its container and port, its environment, its success rule.
+"""The interface of a framework: its replica types, its container and port, its environment, its success rule.
 
-A framework of ours is a file in `frameworks/` with one `Framework`; a team's own is a resource of kind `Framework`,
-which `definition.py` turns into the same.
+A built-in framework is a file beside this one with one `Framework`; a team's own is a resource of kind
+`Framework`, from which `definition.py` makes one.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -11,7 +11,7 @@ from steelyard.operator.training.model import ReplicaId, RestartPolicy, Role, Ru
 from steelyard.types import Json
 
 Value = str | Json
-"""Of an environment variable: text, or what goes into `valueFrom`."""
+"""Value of an environment variable: text, or the content of `valueFrom`."""
 
 
 @dataclass(frozen=True)
@@ -22,17 +22,17 @@ class RoleKind:
     minimum: int = 0
     maximum: int | None = None
     required: bool = False
-    """Whether a job has to have it."""
+    """True if a job must have the type."""
     scope: Scope = "Job"
-    """What starts again when one of its replicas failed, unless the job says otherwise."""
+    """Replicas that restart when one of this type has failed, unless the job says otherwise."""
     default_replicas: int = 1
     indexed: bool = True
-    """Whether its Pods have their index in their names; else it has one replica, named `<job>-<type>` (Launcher)."""
+    """True if names of Pods have an index; else the type has one replica, named `<job>-<type>` (Launcher)."""
 
 
 @dataclass(frozen=True)
 class RuleResult:
-    """What a success rule says of a job at this moment."""
+    """Answer of a success rule about a job at this moment."""
 
     running: bool
     succeeded: bool
@@ -121,10 +121,10 @@ def _scope_of_role(role: RoleKind, present: Collection[str], spec: Json) -> Scop
 
 @dataclass(frozen=True)
 class Framework:
-    """Everything that the operator knows of one framework. The functions are pure."""
+    """Description of one framework for the operator. The functions are pure."""
 
     kind: str
-    """Of the resource: PyTorchJob."""
+    """Kind of the resource: PyTorchJob."""
     label: str
     """Value of the label `training.kubeflow.org/operator-name`: pytorchjob-controller."""
     specs: str
@@ -137,26 +137,28 @@ class Framework:
     environment: Callable[[Placement], Mapping[str, Value]]
     """Variables of one replica, in order. What the user's container sets itself is left as it is."""
     success_rule: Callable[[TrainingJob, Tally], RuleResult]
-    """Whether the job runs or has succeeded. Failure is the operator's to judge, by restart policy and rules."""
+    """Rule that says whether the job runs or has succeeded. The operator decides about failure, by policy and
+    rules.
+    """
     requires_container: bool = True
-    """Whether every template has to have a container of that name; else the first one stands in for it."""
+    """True if every template must have a container of that name; else the first container stands in for it."""
     every_container: bool = True
-    """Whether all containers get the environment, or the named one alone."""
+    """True if all containers get the environment; else only the named one does."""
     restart: RestartPolicy = "Never"
-    """Where a replica type gives no policy."""
+    """Restart policy of replica types that give none."""
     masters: tuple[str, ...] = ()
     """The types whose replica 0 has the label job-role=master, the first that the job has; else Worker 0."""
     scalable: str = ""
     """The type that the scale subresource scales."""
     services: bool = True
-    """Whether each replica has a Service of its own."""
+    """True if each replica has a Service of its own."""
     subdomain: bool = False
     """Instead: one headless Service of the job's name, and names <replica>.<job> (DLJob)."""
     messages: Messages = field(default_factory=Messages)
     messages_without_master: Messages | None = None
     """Instead, where the job has none of `masters`; see `words_of`."""
     scope: Callable[[RoleKind, Collection[str], Json], Scope] = _scope_of_role
-    """What starts again by default when a replica of a type failed, given the types that the job has and its spec."""
+    """Default restart scope of a type, from the types that the job has and its spec."""
     rules: Callable[[TrainingJob], tuple[Rule, ...]] = _no_rules
     """Failure rules that come after the job's own."""
     check: Callable[[TrainingJob], None] = _accept
@@ -164,9 +166,11 @@ class Framework:
     extras: Callable[[TrainingJob], tuple[Json, ...]] = _nothing
     """Further children, without owner (ConfigMap, Role …), made before the Pods."""
     decorate: Callable[[Placement, Json], Json] = _same
-    """Of a Pod that is complete otherwise, the Pod with what else the framework needs: volumes, an account."""
+    """Adds what else a Pod of the framework needs, such as volumes or an account; the Pod is complete
+    otherwise.
+    """
     definition: Json | None = None
-    """Of one that is data: what it was read from, to be kept in the job's status."""
+    """Definition from which the framework was read, to be kept in the job's status; None for a built-in one."""
 
     def messages_of(self, job: TrainingJob) -> Messages:
         """The messages of this job's conditions."""

@@ -107,7 +107,7 @@ def _running(job: TrainingJob) -> list[ReplicaId]:
 
 
 def _kubexec(job: TrainingJob) -> str:
-    """How `mpirun` reaches a worker: by the kubectl that was delivered, or by the image's own."""
+    """Make the script by which `mpirun` reaches a worker, with the delivered kubectl or the image's own."""
     kubectl = f"{KUBECTL}/kubectl" if job.settings.kubectl_delivery_image else "kubectl"
     container = job.spec.get("mainContainer")
     chosen = f" --container {container}" if container else ""
@@ -133,7 +133,7 @@ def decorate(placement: Placement, pod: Json) -> Json:
 
 
 def _delivered(placement: Placement) -> bool:
-    """Whether an init container brings kubectl; with the setting empty, the launcher's image has it."""
+    """Return whether an init container brings kubectl; with the setting empty, the launcher's image has it."""
     return bool(placement.job.settings.kubectl_delivery_image)
 
 

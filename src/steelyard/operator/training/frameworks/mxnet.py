@@ -53,7 +53,7 @@ def _tuner_key(template: Json) -> str:
 
 
 def _interface_given(placement: Placement) -> bool:
-    """Whether the user names a network interface; the address that we would give goes before it in ps-lite."""
+    """Return whether the user names a network interface; the address that we would give goes before it in ps-lite."""
     containers = placement.role.template["spec"]["containers"]
     return any(
         variable["name"] == "DMLC_INTERFACE" for one in containers for variable in one.get("env") or ()

@@ -18,7 +18,7 @@ MASTER, WORKER = "Master", "Worker"
 
 
 def environment(placement: Placement) -> Mapping[str, Value]:
-    """Without a Master, Worker 0 has its part: the job gets its ranks all the same."""
+    """Make the environment of a replica. Without a Master, Worker 0 takes its part."""
     leader = MASTER if MASTER in placement.job.roles else WORKER
     rank = str(
         placement.replica_id.index + (placement.count(MASTER) if placement.replica_id.role == WORKER else 0)
@@ -48,12 +48,15 @@ def _policy(spec: Json) -> Json:
 
 
 def _processes(spec: Json) -> str:
-    """Per Pod. The elastic policy's own field is the older name."""
+    """Return the number of processes per Pod. The elastic policy's own field is the older name."""
     return str(spec.get("nprocPerNode") or _policy(spec).get("nProcPerNode") or "auto")
 
 
 def _elastic(placement: Placement, policy: Json) -> Json:
-    """What `torchrun` needs to let workers come and go. A missing bound is as the other, or the workers' number."""
+    """Make the variables by which `torchrun` lets workers come and go.
+
+    A missing bound equals the other one, or the number of workers.
+    """
     workers = placement.count(WORKER)
     low = policy.get("minReplicas", policy.get("maxReplicas", workers))
     high = policy.get("maxReplicas", policy.get("minReplicas", workers))
@@ -86,7 +89,7 @@ def scope(role: RoleKind, present: Collection[str], spec: Json) -> Scope:
 
 
 def check(job: TrainingJob) -> None:
-    """What the schema does not say because it spans fields."""
+    """Check what spans several fields, which the schema cannot do."""
     policy = _policy(job.spec)
     if policy and WORKER not in job.roles:
         raise Invalid("spec.elasticPolicy", "there is no replica type Worker that could be elastic")

@@ -19,7 +19,7 @@ CHIEF, MASTER, PS, WORKER, EVALUATOR = "Chief", "Master", "PS", "Worker", "Evalu
 
 
 def environment(placement: Placement) -> Mapping[str, Value]:
-    """Nothing for a job of one replica: TensorFlow then trains locally."""
+    """Make the environment of a replica; empty for a job of one replica, in which TensorFlow trains locally."""
     if placement.job.total == 1:
         return {}
     task = {"type": placement.replica_id.role.lower(), "index": placement.replica_id.index}
@@ -70,7 +70,7 @@ def scope(role: RoleKind, present: Collection[str], spec: Json) -> Scope:
 
 
 def rules(job: TrainingJob) -> tuple[Rule, ...]:
-    """With `enableDynamicWorker`, a worker that failed for good does not fail the job."""
+    """Make the rules by which a worker's final failure does not fail a job with `enableDynamicWorker`."""
     worker = job.roles.get(WORKER)
     if not job.spec.get("enableDynamicWorker") or worker is None:
         return ()

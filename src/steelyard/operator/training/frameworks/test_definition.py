@@ -170,7 +170,7 @@ def test_a_framework_that_changes_changes_no_job_that_has_begun() -> None:
 
 
 def test_a_job_waits_for_its_framework() -> None:
-    """Who applies both at once gets the job in first now and then."""
+    """A job that is applied together with its Framework may arrive first."""
     with pytest.raises(definition.NoSuchFramework, match="no Framework 'late'; there are: own"):
         read(make_dl_job(framework="late"))
     simulation = JobSimulation(make_dl_job(framework="late"), settings()).settle()

@@ -25,7 +25,7 @@ def fill(text: str, placement: Placement, known: Collection[str], field: str) ->
 
 
 def rank(placement: Placement) -> int:
-    """Among all replicas, in the order of the roles."""
+    """Return the number of a replica among all replicas, in the order of the roles."""
     before = 0
     for role in placement.job.roles.values():
         if role.name == placement.replica_id.role:

@@ -1,1 +1,1 @@
-"""What the operator observes of a job: its Pods, its replicas, and which objects are its own."""
+"""Observed state of a job: its Pods, its replicas, and which objects are its own."""

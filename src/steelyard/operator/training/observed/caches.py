@@ -39,7 +39,7 @@ _KINDS = {operator_name(resource.kind): resource for resource in TRAINING}
 
 
 def child_kinds(settings: OperatorSettings) -> tuple[Resource, ...]:
-    """What jobs of the kinds that are looked after may have besides Pods."""
+    """Return the kinds of objects, besides Pods, that jobs of the operator's kinds may have."""
     kinds: list[Resource] = [SERVICES, CONFIG_MAPS]
     wanted = set(settings.training.kinds)
     if "MPIJob" in wanted:
@@ -53,7 +53,7 @@ def child_kinds(settings: OperatorSettings) -> tuple[Resource, ...]:
 
 
 class Watcher(Protocol):
-    """Who is told of changes."""
+    """Receiver of changes in the caches."""
 
     def replica_changed(self, key: Key, replicas: int) -> None: ...
 
@@ -112,7 +112,7 @@ class TrainingCaches:
         return objects, pods
 
     def settings(self) -> OperatorSettings:
-        """With the cluster's frameworks."""
+        """Return the settings with the cluster's frameworks."""
         return self._settings
 
     def apply_write(self, kind: Resource, obj: Json) -> bool:
@@ -152,7 +152,7 @@ class TrainingCaches:
 
 
 def _framework(job: Json) -> Iterable[str]:
-    """Of a DLJob: whether its framework is in its status already."""
+    """Index DLJobs whose status has no framework yet."""
     return () if (job.get("status") or {}).get("framework") else (UNRESOLVED,)
 
 

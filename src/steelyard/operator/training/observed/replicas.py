@@ -133,7 +133,7 @@ def removal_preconditions(observed: ObservedJob, status: JobStatus) -> tuple[Pre
 
 
 def raises_attempts(before: JobStatus, after: JobStatus) -> bool:
-    """Whether a status makes existing Pods outdated; it must be on record before anything is done."""
+    """Return whether a status makes existing Pods outdated; it must be on record before anything is done."""
     return any(
         replica.attempt > before.replicas.get(replica_id, Replica(replica_id)).attempt
         for replica_id, replica in after.replicas.items()

@@ -1,4 +1,4 @@
-"""What is a job's own: adoption and release by v1's rules, names that are another's, what the API refuses."""
+"""Ownership: adoption and release by v1's rules, names that belong to others, children that the API refuses."""
 
 from typing import Any
 

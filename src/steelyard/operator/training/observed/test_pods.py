@@ -1,4 +1,4 @@
-"""How a Pod is read: by the container of the framework, and by who ended it."""
+"""Reading of Pods: the framework's container decides, and whoever ended it."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""What a job asks of the operator: restarts, deadlines, clean-up, gangs; one file for each policy."""
+"""Policies of a running job: restarts, deadlines, clean-up, gangs; one file for each."""

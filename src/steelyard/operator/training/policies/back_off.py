@@ -19,7 +19,7 @@ def limit(job: TrainingJob) -> int | None:
 
 
 def is_spent(job: TrainingJob, restarts: int) -> bool:
-    """Whether a number of restarts is more than allowed."""
+    """Return whether a number of restarts is more than allowed."""
     allowed = limit(job)
     return allowed is not None and restarts > allowed
 

@@ -24,5 +24,5 @@ def check(pattern: str) -> None:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern matches somewhere in the text."""
+    """Return whether the pattern matches somewhere in the text."""
     return _searcher(pattern).isinstance_python(text)

@@ -55,7 +55,7 @@ def decorate(pod: Json, job: TrainingJob) -> Json:
 
 
 def is_admitted(job: TrainingJob, children: Children) -> bool:
-    """Whether Pods may be created: with Volcano, once the group is no longer Pending."""
+    """Return whether Pods may be created: with Volcano, once the group is no longer Pending."""
     if job.settings.gang_scheduler != VOLCANO:
         return True
     groups = children.of_kind("PodGroup")

@@ -1,4 +1,5 @@
-"""What the operator does about replicas that failed or were ended: restart which, count it or not, fail, or go on.
+"""Restart policy: what happens when replicas fail or are ended (restart which, count it or not, fail, or go
+on).
 
 The first that applies decides: the job's rules, then whether it was a disruption, then the restart policy of the
 replica type. Of several failures the earliest comes first; a failure of a replica that it restarts anyway is its
@@ -54,7 +55,9 @@ class ReplicaFailure:
 
 @dataclass(frozen=True)
 class FailureResponse:
-    """What the operator does about one failure. Without a scope, the kubelet has restarted the container already."""
+    """Reaction of the operator to one failure. Without a scope, the kubelet has restarted the container
+    already.
+    """
 
     action: Action
     counted: bool = True
@@ -67,7 +70,7 @@ class RestartDecision:
 
     status: JobStatus
     ends: Literal["", "failed", "spent"] = ""
-    """How the job has failed, if it has: by a replica, or by too many restarts."""
+    """Cause of the job's failure, if it has failed: a failed replica, or too many restarts."""
     causes: tuple[ReplicaId, ...] = ()
     """Replicas that caused the end, or the restart."""
     restarted: frozenset[ReplicaId] = frozenset()

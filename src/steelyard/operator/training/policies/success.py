@@ -25,7 +25,7 @@ def rule(policy: Json) -> Callable[[TrainingJob, Tally], RuleResult]:
 
 
 def _is_met(policy: Json, job: TrainingJob, roles: Sequence[str], tally: Tally) -> bool:
-    """Whether enough replicas have succeeded; never for roles without replicas."""
+    """Return whether enough replicas have succeeded; never for roles without replicas."""
     total = sum(job.roles[role].count for role in roles)
     required = total
     if policy.get("count") is not None:

@@ -16,7 +16,7 @@ def is_requested(job: TrainingJob) -> bool:
 
 
 def is_recorded(status: JobStatus) -> bool:
-    """Whether the status says that the job is suspended."""
+    """Return whether the status says that the job is suspended."""
     return conditions.holds(status.conditions, "Suspended")
 
 

@@ -1,4 +1,4 @@
-"""What a failure leads to: rules first, then whether it was a disruption, then the restart policy."""
+"""Reactions to failures: rules first, then whether it was a disruption, then the restart policy."""
 
 from typing import Any
 

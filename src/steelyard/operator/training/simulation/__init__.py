@@ -1,1 +1,1 @@
-"""In-memory runs of training jobs for tests; they are not in the wheel."""
+"""Simulations of training jobs in memory, for tests; they are not in the wheel."""

@@ -1,4 +1,4 @@
-"""What must hold of a training job throughout the exploration, and at the end of every run without faults."""
+"""Invariants of a training job in the exploration, and at the end of every run without faults."""
 
 from collections.abc import Iterable, Mapping
 
@@ -17,7 +17,7 @@ Objects = Mapping[StoreKey, Stored]
 
 
 def change_fault(before: Json | None, state: State, simulator: Simulator, actor: Actor) -> str:
-    """What is wrong with a change; empty when nothing is."""
+    """Say what is wrong with a change; empty if nothing is."""
     old, new = state.objects.objects, simulator.store.stored
     changed = differing(old, new)
     if not changed:
@@ -149,7 +149,7 @@ def _attempt(pod: Json) -> int:
 
 
 def end_fault(simulator: Simulator) -> str:
-    """What is wrong with an end; empty when nothing is."""
+    """Say what is wrong with an end; empty if nothing is."""
     job = simulator.resource()
     if job is None:
         return "" if "to be deleted" in simulator.facts else "the job is gone"

@@ -85,7 +85,7 @@ class StoreCaches:
 
     @staticmethod
     def concerns(job: Json, child: Json) -> bool:
-        """Whether an object is of the job with this metadata, or may become so."""
+        """Return whether an object is of the job with this metadata, or may become so."""
         owner, labels = controller_of(child), child["metadata"].get("labels") or {}
         if JOB_NAME not in labels:
             return False
@@ -114,7 +114,7 @@ class JobSimulation:
     # ---- the operator
 
     def settle(self) -> "JobSimulation":
-        """Until looking again changes nothing, and looking twice neither."""
+        """Reconcile until another reconciliation changes nothing."""
         for _ in range(30):
             before = self.store.version
             try:
@@ -137,7 +137,7 @@ class JobSimulation:
         return ALL[kind].specs if kind in ALL else "roles"
 
     def _few(self) -> bool:
-        """Whether the edge makes one call after the other, so that nothing needs an event loop."""
+        """Return whether the edge makes one call after the other, so that nothing needs an event loop."""
         types = self.job["spec"].get(self._types) or {}
         replicas = max(
             sum(replica_type.get("replicas", 1) for replica_type in types.values()), len(self.pods())
@@ -180,7 +180,7 @@ class JobSimulation:
         return [service["metadata"]["name"] for service in self.store.objects(SERVICES)]
 
     def replica(self, name: str) -> Json:
-        """Its row of the status."""
+        """Return the replica's entry in the status."""
         return next(entry for entry in self.status["replicas"] if entry["pod"] == name)
 
     # ---- hands
@@ -225,7 +225,7 @@ class JobSimulation:
         return self
 
     def lose(self, name: str) -> "JobSimulation":
-        """Its node does not answer any more."""
+        """Let the Pod's node answer no more."""
         ready = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
         lost = {**ready, "lastTransitionTime": time_text(self.now)}
         self._set(name, {"phase": "Running", "conditions": [lost]}, {"running": {}})

@@ -1,4 +1,4 @@
-"""What befalls the Pods of a training job in the exploration: they start, end, are evicted, deleted, lost, taken out.
+"""Moves of a training job's Pods in the exploration: they start, end, are evicted, deleted, lost, relabelled.
 
 `scenario.py` asks which of it may come next.
 """
@@ -17,13 +17,13 @@ from steelyard.types import Json
 
 
 def own_pods(simulator: Simulator) -> list[Json]:
-    """Those of training jobs, whether somebody controls them or not."""
+    """Return the Pods of training jobs, whether somebody controls them or not."""
     pods = simulator.objects(PODS)
     return [pod for pod in pods if (controller_of(pod) or {}).get("kind") != "Other"]
 
 
 def pod_moves(pod: Json, job: Json | None) -> Iterable[Move]:
-    """What may happen to it next; `job` is the one that has its owner's name now."""
+    """Return what may happen to a Pod next; `job` has the name of the Pod's owner now."""
     status, uid = pod.get("status") or {}, pod["metadata"]["uid"]
     lost = any(condition.get("reason") == "NodeNotReady" for condition in status.get("conditions") or ())
     if pod["metadata"].get("deletionTimestamp"):

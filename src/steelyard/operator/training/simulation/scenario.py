@@ -188,7 +188,7 @@ class JobScenario:
         _change_spec(simulator, lambda spec: {**spec, "runPolicy": {**spec["runPolicy"], "suspend": on}})
 
     def _scaled(self, simulator: Simulator) -> None:
-        """Between one and two."""
+        """Scale the job between one replica and two."""
 
         def change(spec: Json) -> Json:
             ((field, types),) = (
@@ -237,7 +237,7 @@ def _change_spec(simulator: Simulator, change: Callable[[Json], Json]) -> None:
 
 
 def _another_process(simulator: Simulator) -> None:
-    """It leads now, and its list of Pods is older than that of jobs."""
+    """Let another process lead, whose list of Pods is older than its list of jobs."""
     simulator.restart()
     simulator.caches.seen = {
         key: entry for key, entry in simulator.caches.seen.items() if key.resource != PODS
