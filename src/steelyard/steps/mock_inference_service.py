@@ -12,9 +12,11 @@ import asyncio
 import hashlib
 import os
 import random
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 import orjson
@@ -31,7 +33,10 @@ WORDS = (
     *("balance", "beam", "counterweight", "fulcrum", "gauge", "lever", "mass", "measure", "notch", "pan"),
     *("pivot", "poise", "scale", "steel", "weigh", "yard"),
 )
+_WORD = re.compile(r"\S+")
 Call: TypeAlias = Callable[[Json], Json]
+AnswerTo: TypeAlias = Callable[[Json, str], str | None]
+"""From the body of a call and its prompt to the text of an answer; None for the words that any prompt gets."""
 
 
 class BadCall(ValueError):
@@ -64,6 +69,8 @@ class Mock:
 
     faults: Faults
     labels: tuple[str, ...] = ("0", "1")
+    models: tuple[str, ...] = (MODEL,)
+    answer_to: AnswerTo = lambda body, prompt: None
     die: Callable[[], None] = lambda: os._exit(1)
     answered: int = 0
     chance: random.Random = field(init=False)
@@ -129,7 +136,7 @@ def completion(prompt: str, max_tokens: int) -> str:
     return " ".join(WORDS[digest[k % 32] % len(WORDS)] for k in range(1, count + 1))
 
 
-def complete(body: Json) -> Json:
+def complete(body: Json, answer_to: AnswerTo) -> Json:
     """OpenAI's `/v1/completions`."""
     prompts = body.get("prompt")
     if isinstance(prompts, str):
@@ -137,30 +144,41 @@ def complete(body: Json) -> Json:
     if not isinstance(prompts, list) or not prompts or not all(isinstance(p, str) for p in prompts):
         raise BadCall("prompt: should be a text or a list of texts")
     _no_stream(body)
-    texts = [completion(prompt, _tokens(body)) for prompt in prompts for _ in range(_choices(body))]
+    answers = [_answer(body, prompt, answer_to) for prompt in prompts for _ in range(_choices(body))]
     choices = [
-        {"index": k, "text": text, "logprobs": None, "finish_reason": "stop"} for k, text in enumerate(texts)
+        {"index": k, "text": text, "logprobs": None, "finish_reason": reason}
+        for k, (text, reason) in enumerate(answers)
     ]
-    return {**_envelope("cmpl", "text_completion", body), "choices": choices, "usage": _usage(prompts, texts)}
+    usage = _usage(prompts, [text for text, _ in answers])
+    return {**_envelope("cmpl", "text_completion", body), "choices": choices, "usage": usage}
 
 
-def chat(body: Json) -> Json:
+def chat(body: Json, answer_to: AnswerTo) -> Json:
     """OpenAI's `/v1/chat/completions`."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) for m in messages):
         raise BadCall("messages: should be a list of {role, content}")
     _no_stream(body)
     prompt = "\n".join(f"{m.get('role')}: {_content(m.get('content'))}" for m in messages)
-    texts = [completion(prompt, _tokens(body)) for _ in range(_choices(body))]
+    answers = [_answer(body, prompt, answer_to) for _ in range(_choices(body))]
     choices = [
-        {"index": k, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        for k, text in enumerate(texts)
+        {"index": k, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
+        for k, (text, reason) in enumerate(answers)
     ]
-    return {
-        **_envelope("chatcmpl", "chat.completion", body),
-        "choices": choices,
-        "usage": _usage([prompt], texts),
-    }
+    usage = _usage([prompt], [text for text, _ in answers])
+    return {**_envelope("chatcmpl", "chat.completion", body), "choices": choices, "usage": usage}
+
+
+def _answer(body: Json, prompt: str, answer_to: AnswerTo) -> tuple[str, str]:
+    """The text, and the reason why it ends."""
+    text = answer_to(body, prompt)
+    if text is None:
+        return completion(prompt, _tokens(body)), "stop"
+    words = list(_WORD.finditer(text))
+    limited = "max_tokens" in body or "max_completion_tokens" in body
+    if limited and len(words) > (most := _tokens(body)):
+        return text[: words[most - 1].end()], "length"
+    return text, "stop"
 
 
 def generate(body: Json) -> Json:
@@ -201,6 +219,8 @@ def classify(body: Json, labels: tuple[str, ...]) -> Json:
 
 def make_app(mock: Mock) -> web.Application:
     loop_start: list[float] = []
+    completions: Call = partial(complete, answer_to=mock.answer_to)
+    chats: Call = partial(chat, answer_to=mock.answer_to)
 
     def route(call: Call, error_rate: float = 0) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
@@ -227,7 +247,10 @@ def make_app(mock: Mock) -> web.Application:
         return _json(
             {
                 "object": "list",
-                "data": [{"id": MODEL, "object": "model", "created": 0, "owned_by": "steelyard"}],
+                "data": [
+                    {"id": model, "object": "model", "created": 0, "owned_by": "steelyard"}
+                    for model in mock.models
+                ],
             }
         )
 
@@ -244,10 +267,10 @@ def make_app(mock: Mock) -> web.Application:
                 route_of_openai
                 for prefix in ("/v1", "/openai/v1")
                 for route_of_openai in (
-                    web.post(f"{prefix}/completions", route(complete)),
-                    web.post(f"{prefix}/completions/transient-errors", route(complete, TRANSIENT_RATE)),
-                    web.post(f"{prefix}/chat/completions", route(chat)),
-                    web.post(f"{prefix}/chat/completions/transient-errors", route(chat, TRANSIENT_RATE)),
+                    web.post(f"{prefix}/completions", route(completions)),
+                    web.post(f"{prefix}/completions/transient-errors", route(completions, TRANSIENT_RATE)),
+                    web.post(f"{prefix}/chat/completions", route(chats)),
+                    web.post(f"{prefix}/chat/completions/transient-errors", route(chats, TRANSIENT_RATE)),
                     web.get(f"{prefix}/models", models),
                 )
             ),

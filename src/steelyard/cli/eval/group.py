@@ -4,11 +4,11 @@ import os
 
 import typer
 
-from steelyard.cli.eval import compare, export, run, score, show
+from steelyard.cli.eval import compare, export, mock, run, score, show
 from steelyard.cli.extras import needs
 
 eval_app = typer.Typer(
-    help="Evaluate any OpenAI-compatible endpoint: run, score, show, compare, export.",
+    help="Evaluate any OpenAI-compatible endpoint: run, score, show, compare, export; mock is one to try them on.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -20,5 +20,5 @@ def _evaluations() -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
-for command in (run.run, score.score, show.show, compare.compare, export.export):
+for command in (run.run, score.score, show.show, compare.compare, export.export, mock.mock):
     eval_app.command()(needs("eval")(command))
