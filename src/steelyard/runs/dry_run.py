@@ -1,4 +1,4 @@
-"""What a run would cost, without a call: every prompt is made and measured, those of the judges too.
+"""The expected cost of a run, without a call: every prompt is made and measured, those of the judges too.
 
 `eval run --dry-run` calls `expected_calls` for the model and `expected_judging` for its judges.
 """
@@ -57,7 +57,7 @@ class ExpectedCalls:
     """An upper bound; None where the request sets no max_tokens."""
     prices: PriceSpec | None
     unbounded_answers: bool = False
-    """Whether a judge's prompts are to quote answers whose length has no limit: `prompt_tokens` are without them."""
+    """True where a judge's prompts quote answers whose length has no limit: `prompt_tokens` are without them."""
 
     @property
     def cost(self) -> float | None:

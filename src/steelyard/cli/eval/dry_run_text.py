@@ -12,7 +12,7 @@ from steelyard.types import JsonValue
 def dry_run_lines(
     resolved: ResolvedRequest, model: ExpectedCalls, judges: Sequence[ExpectedCalls]
 ) -> list[str]:
-    """What is left to be called, and at most to be paid; with judges, each model by its name and the total."""
+    """Return the calls that are left and their maximum cost; with judges, by the name of the model and in total."""
     total = sum(expected.calls for expected in (model, *judges))
     lines = [f"{resolved.folder.path}: {count(total, 'call')} to make, none was made"]
     if model.done:

@@ -22,7 +22,7 @@ HEADROOM = 1.1
 
 
 def stage_lines(stage: RunFolder) -> list[str]:
-    """How far the calls to the model or to a judge are, why they stopped, and the command that continues them."""
+    """Return the progress of the calls to the model or a judge, why they stopped, and the command that continues."""
     progress = _progress(stage)
     lines = []
     if progress is not None:
@@ -39,7 +39,7 @@ def line_to_continue(stage: RunFolder) -> str:
 
 
 def line_to_judge_on(run: RunFolder, request: RunRequest) -> str:
-    """How to continue after a cap ended the judging that only `request` names, not yet the run's own."""
+    """Return how to continue after a cap ended judging that only `request` names, and not yet the run."""
     stage = open_stage(run, request) or run
     return _line_to_continue(stage, run, request, SAME)
 
@@ -61,7 +61,7 @@ def open_stage(run: RunFolder, request: RunRequest | None = None) -> RunFolder |
 
 
 def line_to_score(run: Run) -> str:
-    """What to do for a score, where there is none."""
+    """Return what to do for a score of a run that has none."""
     judged = judged_by(run.folder)
     if judged is not None:
         return f"none of its own: its verdicts are part of {judged.path}: steelyard eval show {judged.path}"

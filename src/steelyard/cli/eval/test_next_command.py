@@ -1,4 +1,4 @@
-"""What a user is told to type next; the test types it."""
+"""Commands that a user is told to type next; the test types them."""
 
 import asyncio
 import shlex

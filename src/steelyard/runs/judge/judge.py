@@ -69,17 +69,17 @@ def check_specs(specs: Sequence[JudgeSpec]) -> None:
         Template(spec.settled().template, f"judge {spec.name}, template")
 
 
-def request_to(spec: JudgeSpec, asked: RunRequest, questions: Path) -> RunRequest:
-    """Return the request of the judge's own run, about the answers of the run that `asked` describes."""
-    urls = spec.urls or asked.urls
+def request_to(spec: JudgeSpec, judged: RunRequest, questions: Path) -> RunRequest:
+    """Return the request of the judge's own run, about the answers of the run that `judged` describes."""
+    urls = spec.urls or judged.urls
     return RunRequest(
         source=SourceSpec(str(questions)),
         model=spec.model,
         urls=urls,
-        same_model_at=asked.same_model_at if urls == asked.urls else (),
+        same_model_at=judged.same_model_at if urls == judged.urls else (),
         prompt=PromptSpec(sampling=spec.sampling),
         api_key_env=spec.api_key_env,
-        limits=replace(asked.limits, prices=spec.prices),
+        limits=replace(judged.limits, prices=spec.prices),
         policy="Skip",
         replications=spec.times,
     )

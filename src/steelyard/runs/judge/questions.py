@@ -42,14 +42,16 @@ def question_lines(run: Run, spec: JudgeSpec) -> Iterator[bytes]:
     return lines_about(run.rows(), run.request.prompt, spec, str(run.folder.path))
 
 
-def lines_about(rows: Iterable[RunRow], asked: PromptSpec, spec: JudgeSpec, location: str) -> Iterator[bytes]:
-    """Yield the questions about the answers of `rows`, which the prompts of `asked` got; `location` has the rows."""
-    for question in _questions(rows, asked, spec, location):
+def lines_about(
+    rows: Iterable[RunRow], prompt_spec: PromptSpec, spec: JudgeSpec, location: str
+) -> Iterator[bytes]:
+    """Yield the questions about the answers of `rows`, which the prompts of `prompt_spec` got; `location` has the rows."""
+    for question in _questions(rows, prompt_spec, spec, location):
         yield orjson.dumps(question, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _questions(
-    rows: Iterable[RunRow], asked: PromptSpec, spec: JudgeSpec, location: str
+    rows: Iterable[RunRow], prompt_spec: PromptSpec, spec: JudgeSpec, location: str
 ) -> Iterator[dict[str, JsonValue]]:
     spec = spec.settled()
     template = Template(spec.template, f"judge {spec.name}, template")
@@ -61,7 +63,7 @@ def _questions(
         if response is None:
             continue
         if render is None:
-            render = renderer(asked, list(row.row), location)
+            render = renderer(prompt_spec, list(row.row), location)
         variables: dict[str, JsonValue] = {
             **row.row,
             "row": row.row,
