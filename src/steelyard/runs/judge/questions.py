@@ -45,7 +45,7 @@ def question_lines(run: Run, spec: JudgeSpec) -> Iterator[bytes]:
 def lines_about(
     rows: Iterable[RunRow], prompt_spec: PromptSpec, spec: JudgeSpec, location: str
 ) -> Iterator[bytes]:
-    """Yield the questions about the answers of `rows`, which the prompts of `prompt_spec` got; `location` has the rows."""
+    """Yield the questions about the answers of `rows`, made with `prompt_spec`; errors name `location`."""
     for question in _questions(rows, prompt_spec, spec, location):
         yield orjson.dumps(question, option=orjson.OPT_APPEND_NEWLINE)
 
