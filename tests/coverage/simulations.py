@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from steelyard.report.comparison.statistics import difference, difference_of_numbers
+from steelyard.report.comparison.statistics import score_difference, share_difference
 from steelyard.report.rubrics.judge import kappa_estimate
 from steelyard.report.rubrics.overlap import BLEU
 from steelyard.report.statistics.calibration import StatedProbabilities, calibration
@@ -104,7 +104,7 @@ def _difference(sizes: Integers, share: float, gain: float, icc: float) -> Draw:
         rates = _rates(chance, share, icc, sizes.size)[clusters]
         level = chance.random(clusters.size)  # the same questions are hard for both
         steps = (level < rates + gain * (1 - rates)).astype(np.float64) - (level < rates)
-        return difference(steps, clusters if clusters.size > sizes.size else None)
+        return share_difference(steps, clusters if clusters.size > sizes.size else None)
 
     return draw
 
@@ -112,7 +112,7 @@ def _difference(sizes: Integers, share: float, gain: float, icc: float) -> Draw:
 def _scores_differ(n: int) -> Draw:
     def draw(chance: np.random.Generator) -> Estimate:
         first, second = chance.beta(4, 1, n), chance.beta(5, 1, n)
-        return difference_of_numbers(np.where(chance.random(n) < 0.3, 0.0, second - first), None, 1.0)
+        return score_difference(np.where(chance.random(n) < 0.3, 0.0, second - first), None, 1.0)
 
     return draw
 

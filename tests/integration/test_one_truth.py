@@ -269,7 +269,7 @@ def check_compared(done: Run, truth: Truth) -> None:
     comparison = against.comparison
     assert comparison.baseline_rows.numbers() == comparison.system_rows.numbers() == truth.counts
     assert comparison.questions == len(counted)
-    assert comparison.left_out == len(by_question(rows)) - len(counted)
+    assert comparison.not_compared == len(by_question(rows)) - len(counted)
     assert comparison.difference.value == 0
     expected = fmean(fmean(row["score"] for row in answers) for answers in counted.values())
     assert comparison.baseline.value == comparison.system.value == pytest.approx(expected)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from steelyard.report.comparison.reports import Comparison, Scored, compare
+from steelyard.report.comparison.reports import Comparison, ScoredReport, compare
 from steelyard.report.results import Results
 from steelyard.report.rubrics.text import ExactMatch, TokenF1
 from steelyard.report.scoring import summarise
@@ -135,7 +135,7 @@ def check_rows_that_fail_make_no_comparison_better(rows: list[list[Row]], data: 
     failing = [
         [FAILED if (q, k) in chosen else row for k, row in enumerate(times)] for q, times in enumerate(rows)
     ]
-    one, other = (Scored("r", (), "", make_scores(scores)) for scores in (rows, failing))
+    one, other = (ScoredReport("r", (), "", make_scores(scores)) for scores in (rows, failing))
     comparison = compare(one, other)
     assert isinstance(comparison, Comparison)
     assert (comparison.difference.value or 0.0) <= 1e-12

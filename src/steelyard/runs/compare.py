@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from steelyard.errors import UsageError
 from steelyard.evaluation.shape import INDEX
 from steelyard.report.answers import sha256_of
-from steelyard.report.comparison.reports import NotComparable, Scored, compare
-from steelyard.report.comparison.runs import Against, Compared, Side, compared_page
+from steelyard.report.comparison.reports import NotComparable, ScoredReport, compare
+from steelyard.report.comparison.runs import ComparedRuns, RunComparison, Side, compared_page
 from steelyard.report.page.page import Evidence
 from steelyard.report.report import SCORES
 from steelyard.report.results import Unit
@@ -32,7 +32,9 @@ MOST_TEXT = 160
 TEXTS = ("prompt", "question", "text", "input")
 
 
-def compare_runs(paths: Sequence[Path], rubric: str | None = None, cluster_by: str | None = None) -> Compared:
+def compare_runs(
+    paths: Sequence[Path], rubric: str | None = None, cluster_by: str | None = None
+) -> ComparedRuns:
     """Each run against the first, by the rubric that leads the first or is named. UsageError says what differs."""
     _check_paths(paths)
     runs = [open_run(path) for path in paths]
@@ -43,20 +45,20 @@ def compare_runs(paths: Sequence[Path], rubric: str | None = None, cluster_by: s
     comparisons = []
     for run, table in zip(runs[1:], tables[1:], strict=True):
         _check_data(runs[0], run)
-        one = compare(Scored(reference, (), "", tables[0]), Scored(reference, (), "", table))
+        one = compare(ScoredReport(reference, (), "", tables[0]), ScoredReport(reference, (), "", table))
         if isinstance(one, NotComparable):
-            raise UsageError(f"{_name(run)}: not comparable with {_name(runs[0])}, because {one.because}")
+            raise UsageError(f"{_name(run)}: not comparable with {_name(runs[0])}, because {one.reason}")
         comparisons.append(one)
     ps = holm([one.chance.p for one in comparisons])
     sides = [_side(number, run, runs[0], scored[number].file) for number, run in enumerate(runs)]
     binary = all(one.binary for one in comparisons)
     unit: Unit = "share" if binary else scored[0].unit
     title = "Right" if binary else "Mean score"
-    others = tuple(Against(*values) for values in zip(sides[1:], comparisons, ps, strict=True))
-    return Compared(reference, title, unit, sides[0], others, column)
+    others = tuple(RunComparison(*values) for values in zip(sides[1:], comparisons, ps, strict=True))
+    return ComparedRuns(reference, title, unit, sides[0], others, column)
 
 
-def page(compared: Compared, first: Path) -> bytes:
+def page(compared: ComparedRuns, first: Path) -> bytes:
     """The comparison as one HTML file; questions are shown as the first run was asked them."""
     wanted = {
         change.index

@@ -61,7 +61,7 @@ Made = Callable[..., list[Path]]
 def test_two_runs_are_paired_row_by_row(made: Made) -> None:
     compared = compare_runs(made("a", "b"))
     comparison = compared.others[0].comparison
-    assert (comparison.questions, comparison.left_out, comparison.differ) == (20, 0, 7)
+    assert (comparison.questions, comparison.not_compared, comparison.differ) == (20, 0, 7)
     assert (comparison.baseline.value, comparison.system.value) == (0.65, 0.9)
     assert comparison.chance.p == pytest.approx(binomtest(1, 7).pvalue)
     assert {change.kind: change.indexes for change in comparison.changes} == {
@@ -85,7 +85,7 @@ def test_several_runs_are_corrected_for_their_number(made: Made) -> None:
 
 def test_a_part_of_the_rows_is_compared_on_what_both_were_asked(made: Made) -> None:
     comparison = compare_runs(made("b", "part")).others[0].comparison
-    assert (comparison.questions, comparison.left_out) == (8, 12)
+    assert (comparison.questions, comparison.not_compared) == (8, 12)
     assert [change.indexes for change in comparison.changes[:2]] == [(2, 3), (7,)]
 
 

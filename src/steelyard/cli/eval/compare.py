@@ -8,7 +8,7 @@ import typer
 from steelyard.errors import UsageError
 
 if TYPE_CHECKING:
-    from steelyard.report.comparison.runs import Against, Compared
+    from steelyard.report.comparison.runs import ComparedRuns, RunComparison
 
 FORMS = ("table", "json")
 MOST_LISTED = 20
@@ -68,14 +68,14 @@ def _write(path: Path, page: bytes) -> None:
         scratch.unlink(missing_ok=True)
 
 
-def _json(compared: "Compared") -> str:
+def _json(compared: "ComparedRuns") -> str:
     from steelyard.report.comparison.runs import compared_numbers
     from steelyard.report.page.page import numbers_json
 
     return numbers_json(compared_numbers(compared)).decode().rstrip()
 
 
-def _table(compared: "Compared") -> str:
+def _table(compared: "ComparedRuns") -> str:
     from steelyard.report.comparison.runs import limits, overview
 
     table = overview(compared)
@@ -89,11 +89,11 @@ def _table(compared: "Compared") -> str:
     return "\n".join([*lines, "", *(f"note: {limit}" for limit in limits(compared))])
 
 
-def _lines(compared: "Compared", other: "Against") -> list[str]:
-    from steelyard.report.comparison.runs import sentence, verdict
+def _lines(compared: "ComparedRuns", other: "RunComparison") -> list[str]:
+    from steelyard.report.comparison.runs import chance_sentence, sentence
 
     result = other.comparison
-    lines = [f"{sentence(other, compared.first, compared.unit)}: {verdict(other)}."]
+    lines = [f"{sentence(other, compared.first, compared.unit)}: {chance_sentence(other)}."]
     lines.append(f"  {result.chance.method}; interval of {result.difference.method}")
     lines += [f"  asked otherwise: {what}" for what in other.side.differs]
     for changes in result.changes:

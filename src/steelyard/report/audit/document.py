@@ -14,7 +14,7 @@ from steelyard.report.audit.wording import (
     interval_of,
     size_text,
 )
-from steelyard.report.comparison.figures import differences, drawable
+from steelyard.report.comparison.figures import difference_figure, drawable
 from steelyard.report.comparison.reports import Comparison
 from steelyard.report.page.document import named, run_date
 from steelyard.report.results import Figure
@@ -70,7 +70,7 @@ def make_document(
         facts=tuple(_facts(subject, requirements, baseline)),
         results=tuple(_result(r, requirements, against) for r in requirements),
         limits=tuple(_limits(requirements, baseline)),
-        figure=differences(drawn, " in each test") if len(drawn) > 1 else None,
+        figure=difference_figure(drawn, " in each test") if len(drawn) > 1 else None,
         sections=tuple(make_section(r, requirements, against) for r in requirements),
         provenance=tuple(_provenance(subject, requirements, baseline)),
         baseline_file=baseline.file if baseline else None,

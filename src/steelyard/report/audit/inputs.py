@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from steelyard.report.answers import sha256_of
 from steelyard.report.audit.numbers import Digest, EarlierAudit, EarlierReport, ReportNumbers, parsed
-from steelyard.report.comparison.reports import Scored
+from steelyard.report.comparison.reports import ScoredReport
 from steelyard.report.errors import ReportFailed
 from steelyard.report.report import NUMBERS, PAGE, SCORES
 from steelyard.report.scoring import CLUSTER
@@ -52,9 +52,9 @@ class AuditedReport:
     """The report's own page, which the audit keeps beside its own."""
 
     @property
-    def scored(self) -> Scored:
+    def scored(self) -> ScoredReport:
         data = tuple(sorted(entry.sha256 for entry in self.numbers.evidence if entry.what == "Dataset"))
-        return Scored(self.numbers.rubric, data, _view(self.numbers.datasetView), self.scores)
+        return ScoredReport(self.numbers.rubric, data, _view(self.numbers.datasetView), self.scores)
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class Baseline:
     file: Digest
     store: Store
 
-    async def scored(self, report: EarlierReport, folder: Path) -> Scored:
+    async def scored(self, report: EarlierReport, folder: Path) -> ScoredReport:
         path = await _checked(self.store, report.scores, folder, AUDIT)
         table = await asyncio.to_thread(pq.read_table, path)
-        return Scored(report.rubric, tuple(sorted(report.data)), _view(report.datasetView), table)
+        return ScoredReport(report.rubric, tuple(sorted(report.data)), _view(report.datasetView), table)
 
 
 async def read_report(identity: str, store: Store, folder: Path) -> AuditedReport:

@@ -17,7 +17,7 @@ from steelyard.report.audit.document import make_document
 from steelyard.report.audit.inputs import AuditedReport, Baseline, read_baseline, read_report
 from steelyard.report.audit.numbers import EarlierReport
 from steelyard.report.audit.subject import Requirement, Subject
-from steelyard.report.comparison.reports import Comparison, NotComparable, Scored, compare
+from steelyard.report.comparison.reports import Comparison, NotComparable, ScoredReport, compare
 from steelyard.report.errors import ReportFailed
 from steelyard.report.evidence.audit_statement import report_page
 from steelyard.report.page.page import numbers_json, page_of
@@ -126,7 +126,7 @@ async def _compared(
 
 
 def counterparts(
-    reports: Sequence[tuple[str, Scored]], earlier: Sequence[EarlierReport]
+    reports: Sequence[tuple[str, ScoredReport]], earlier: Sequence[EarlierReport]
 ) -> dict[str, EarlierReport]:
     """Return the earlier report that each report is compared with: first the one of the same data and rubric.
 
@@ -144,13 +144,13 @@ def counterparts(
     return selected
 
 
-def _same_both(report: Scored, earlier: EarlierReport) -> bool:
+def _same_both(report: ScoredReport, earlier: EarlierReport) -> bool:
     return _same_rubric(report, earlier) and _same_data(report, earlier)
 
 
-def _same_rubric(report: Scored, earlier: EarlierReport) -> bool:
+def _same_rubric(report: ScoredReport, earlier: EarlierReport) -> bool:
     return report.rubric == earlier.rubric
 
 
-def _same_data(report: Scored, earlier: EarlierReport) -> bool:
+def _same_data(report: ScoredReport, earlier: EarlierReport) -> bool:
     return report.data == tuple(sorted(earlier.data))

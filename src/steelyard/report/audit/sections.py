@@ -7,7 +7,7 @@ from steelyard.report.audit.inputs import AuditedReport
 from steelyard.report.audit.numbers import Digest
 from steelyard.report.audit.subject import Requirement, several
 from steelyard.report.audit.wording import compared, could_be_chance, size_text
-from steelyard.report.comparison.figures import changed_rows, differences, drawable, four_ways
+from steelyard.report.comparison.figures import changed_rows, difference_figure, drawable, two_by_two
 from steelyard.report.comparison.reports import Comparison, NotComparable
 from steelyard.report.evidence.audit_statement import report_page
 from steelyard.report.page.document import flat, named, run_date
@@ -21,13 +21,13 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparisonSection:
     """The comparison in a section; without figure and tables where nothing could be compared."""
 
     sentence: str
     chance: str = ""
     figure: Figure | None = None
-    four_ways: Table | None = None
+    two_by_two: Table | None = None
     changes: tuple[Table, ...] = ()
     methods: Pairs = ()
 
@@ -45,7 +45,7 @@ class Section:
     tiles: tuple[Metric, ...]
     metrics: tuple[Metric, ...]
     figure: Figure | None
-    compared: Compared | None
+    compared: ComparisonSection | None
     limits: tuple[str, ...]
     evidence: tuple[Digest, ...]
     identifiers: Pairs
@@ -100,15 +100,17 @@ def _identifiers(requirement: Requirement) -> Iterator[tuple[str, str]]:
             yield title, requirement.names[key]
 
 
-def _compared(comparison: Comparison | NotComparable, against: str, where: str, unit: Unit) -> Compared:
+def _compared(
+    comparison: Comparison | NotComparable, against: str, where: str, unit: Unit
+) -> ComparisonSection:
     sentence = compared(comparison, against, unit)
     if isinstance(comparison, NotComparable):
-        return Compared(sentence)
-    return Compared(
+        return ComparisonSection(sentence)
+    return ComparisonSection(
         sentence=sentence,
         chance=could_be_chance(comparison),
-        figure=differences([("Difference", comparison)], where) if drawable(comparison) else None,
-        four_ways=four_ways(comparison) if comparison.binary else None,
+        figure=difference_figure([("Difference", comparison)], where) if drawable(comparison) else None,
+        two_by_two=two_by_two(comparison) if comparison.binary else None,
         changes=tuple(
             changed_rows(changes, comparison.binary) for changes in comparison.changes if changes.total
         ),
@@ -117,8 +119,8 @@ def _compared(comparison: Comparison | NotComparable, against: str, where: str, 
 
 
 def _methods(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    why = f"; {count(comparison.left_out)} are not: not both have a row of them that counts"
-    left_out = why if comparison.left_out else ""
+    why = f"; {count(comparison.not_compared)} are not: not both have a row of them that counts"
+    left_out = why if comparison.not_compared else ""
     yield "Questions compared", f"{count(comparison.questions)}{left_out}"
     yield "Rows now", str(comparison.system_rows)
     yield "Rows in the earlier audit", str(comparison.baseline_rows)

@@ -10,7 +10,7 @@ from steelyard.report.audit.wording import (
     of_hundred,
     size_text,
 )
-from steelyard.report.comparison.reports import Comparison, Counts, NotComparable
+from steelyard.report.comparison.reports import Comparison, Contingency, NotComparable
 from steelyard.report.comparison.statistics import Chance
 from steelyard.report.results import Counts as RowCounts
 from steelyard.report.results import Metric
@@ -24,7 +24,7 @@ def estimate(value: float | None, low: float | None = None, high: float | None =
 
 
 def make_comparison(value: float, low: float, high: float, p: float) -> Comparison:
-    share, counts = estimate(0.5), Counts(0, 0, 0, 0)
+    share, counts = estimate(0.5), Contingency(0, 0, 0, 0)
     difference = estimate(value, low, high)
     rows = RowCounts(100, 0, 0)
     return Comparison(100, 0, share, share, rows, rows, difference, Chance(p, "a test"), counts, ())

@@ -79,7 +79,7 @@ def size_text(questions: int, answers: int, noun: str = "question") -> str:
 def compared(comparison: Comparison | NotComparable, baseline: str, unit: Unit = "share") -> str:
     """Say how much better or worse than the baseline the system is, with the interval."""
     if isinstance(comparison, NotComparable):
-        return f"Not comparable with {baseline}, because {comparison.because}."
+        return f"Not comparable with {baseline}, because {comparison.reason}."
     if not comparison.binary:
         return _graded(comparison, baseline, unit)
     difference = comparison.difference

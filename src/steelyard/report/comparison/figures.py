@@ -1,9 +1,9 @@
-"""Draws how two systems differ: each difference as a dot with its 95 % interval, beside the line of no difference."""
+"""Draws comparisons: each difference as a dot with its 95 % interval, beside the line of no difference; and tables."""
 
 import math
 from collections.abc import Sequence
 
-from steelyard.report.comparison.reports import Changes, Comparison
+from steelyard.report.comparison.reports import ChangedQuestions, Comparison
 from steelyard.report.page.figures import PLOT_WIDTH, draw
 from steelyard.report.results import Figure, Table
 from steelyard.report.wording import count
@@ -21,16 +21,16 @@ GRADED = {
 }
 
 
-def differences(
+def difference_figure(
     rows: Sequence[tuple[str, Comparison]], where: str = "", against: str = "the earlier audit"
 ) -> Figure:
-    """One row per test that could be compared; the axis is symmetric, so that zero is in its middle."""
+    """Draw one row per comparison, which must be `drawable`; the axis is symmetric, so that zero is in its middle."""
     bounds = [
         abs(bound or 0.0)
         for _, comparison in rows
         for bound in (comparison.difference.low, comparison.difference.high)
     ]
-    step = _step(100 * max(bounds))
+    step = _tick_distance(100 * max(bounds))
     reach = step * math.ceil(100 * max(bounds) / step)
 
     def at(points: float) -> float:
@@ -47,7 +47,10 @@ def differences(
         for label, comparison in rows
     ]
     each_side = round(reach / step)
-    ticks = [(at(k * step), _plain(k * step)) for k in range(-each_side, each_side + 1)]
+    ticks = [
+        (at(k * step), f"{k * step:+g}".replace("-", "−") if k else "0")
+        for k in range(-each_side, each_side + 1)
+    ]
     summary = (
         "The dot is the difference that was seen, the line its 95 % interval. Where the line crosses zero, the "
         "difference could be chance."
@@ -70,16 +73,16 @@ def differences(
 
 
 def drawable(comparison: Comparison) -> bool:
-    """True where the difference is one of shares of right answers and has an interval."""
+    """Return True if the difference is one of shares of right answers and has an interval."""
     return (
         comparison.binary and comparison.difference.low is not None and comparison.difference.high is not None
     )
 
 
-def four_ways(comparison: Comparison, sides: tuple[str, str] = ("now", "in the earlier audit")) -> Table:
-    """Return a two-by-two table of who was right; `sides` are the system and its baseline."""
+def two_by_two(comparison: Comparison, sides: tuple[str, str] = ("now", "in the earlier audit")) -> Table:
+    """Return the contingency table as rows; `sides` are the words for the system and its baseline."""
     now, before = sides
-    counts = comparison.counts
+    counts = comparison.contingency
     total = (counts.both_right + counts.only_system, counts.only_baseline + counts.both_wrong)
     rows = (
         (f"Right {before}", counts.both_right, counts.only_baseline),
@@ -90,8 +93,8 @@ def four_ways(comparison: Comparison, sides: tuple[str, str] = ("now", "in the e
     return Table("Question by question", ("Questions", f"Right {now}", f"Not right {now}"), rows, note)
 
 
-def changed_rows(changes: Changes, binary: bool = True) -> Table:
-    """The questions that changed in one way, or the first of them; the title says how many there are."""
+def changed_rows(changes: ChangedQuestions, binary: bool = True) -> Table:
+    """Return the questions that changed in one way, or the first of them; the title says how many there are."""
     shown = len(changes.shown)
     which = {"worse": "the greatest losses first", "better": "the greatest gains first"}.get(
         changes.kind, "by row"
@@ -103,14 +106,10 @@ def changed_rows(changes: Changes, binary: bool = True) -> Table:
     return Table(title, ("Row", "Should be", "Earlier answer", "Answer now"), rows)
 
 
-def _step(reach: float) -> float:
-    """A round distance of ticks: at most four on each side."""
+def _tick_distance(reach: float) -> float:
+    """Return a round distance of ticks: at most four on each side."""
     power = 10.0 ** math.floor(math.log10(reach)) if reach > 0 else 1.0
     return next(power * k for k in (0.5, 1, 2, 5) if reach <= 4 * power * k)
-
-
-def _plain(points: float) -> str:
-    return f"{points:+g}".replace("-", "−") if points else "0"
 
 
 def _signed(comparison: Comparison) -> str:

@@ -1,8 +1,7 @@
-"""Two reports over the same questions, side by side: what differs, by how much, on which rows, and could it be chance.
+"""Comparison of two reports over the same questions: the difference, its interval and test, and the rows that changed.
 
 `audit` calls `compare` for each requirement that the earlier audit has too, and the comparison of runs for each run
-beside the first. What was asked of other data, or scored in another way, is not compared: `NotComparable` says why, and
-there is no number.
+but the first. Reports of other data or by another rubric are not compared: `NotComparable` says why.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +14,12 @@ import pyarrow.compute as pc
 
 from steelyard.report.comparison.statistics import (
     Chance,
-    chance,
-    chance_of_numbers,
-    difference,
-    difference_of_numbers,
+    score_chance,
+    score_difference,
+    share_chance,
+    share_difference,
 )
-from steelyard.report.results import Counts as Rows
+from steelyard.report.results import Counts as RowCounts
 from steelyard.report.statistics.confusion import NO_ANSWER
 from steelyard.report.statistics.exact_power import least_discordant
 from steelyard.report.statistics.intervals import Estimate, Floats, Integers
@@ -35,30 +34,28 @@ MOST_TEXT = 160
 
 
 @dataclass(frozen=True)
-class Scored:
-    """One report's part of a comparison: what was asked, how it was scored, and the scores of its answers."""
+class ScoredReport:
+    """A report as a comparison needs it: its rubric, its data, and the scores of its answers."""
 
     rubric: str
     data: tuple[str, ...]
-    """SHA-256 of the dataset's files, sorted: what they contain counts, not what they are called."""
+    """SHA-256 digests of the dataset's files, sorted: equal data may have other file names."""
     view: str
     """Dataset view of the rubric, as JSON; empty where the dataset is read as it is."""
     scores: pa.Table
-    """Table with COLUMNS, with `score` where answers are more than right or wrong, and `_cluster_` where rows
-    depend on each other.
-    """
+    """Table with COLUMNS; with `score` where answers are more than right or wrong, and `_cluster_` for clusters."""
 
 
 @dataclass(frozen=True)
 class NotComparable:
-    """Why there is no comparison, as the end of the sentence "Not comparable, because …"."""
+    """The reason for no comparison, as the end of the sentence "Not comparable, because …"."""
 
-    because: str
+    reason: str
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Questions by who was right each time it was asked."""
+class Contingency:
+    """Numbers of questions by which system was right each time it was asked: a two-by-two table."""
 
     both_right: int
     only_baseline: int
@@ -67,8 +64,8 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Change:
-    """A question whose answers changed: its truth, and what each said, most frequent first."""
+class ChangedQuestion:
+    """A question whose answers changed: its label, and the answers of both sides, the most frequent first."""
 
     index: int
     label: str
@@ -77,12 +74,12 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Changes:
-    """All questions that changed in one way: how many, and the first of them."""
+class ChangedQuestions:
+    """All questions that changed in one way: their number, the first of them, and all their indexes."""
 
     kind: Literal["worse", "better", "otherwise"]
     total: int
-    shown: tuple[Change, ...]
+    shown: tuple[ChangedQuestion, ...]
     indexes: tuple[int, ...] = ()
 
 
@@ -91,25 +88,25 @@ class Comparison:
     """Result of a comparison over the questions that both sides were asked."""
 
     questions: int
-    left_out: int
-    """Questions that not both were asked, or that one side has no row of that counts."""
+    not_compared: int
+    """Number of questions for which only one side has rows that are not left out."""
     baseline: Estimate
     system: Estimate
-    baseline_rows: Rows
-    system_rows: Rows
-    """All rows of each side by status, also those of questions that are not compared."""
+    baseline_rows: RowCounts
+    system_rows: RowCounts
+    """All rows of both sides by status, including those of questions that are not compared."""
     difference: Estimate
-    """The system's share of right answers less the baseline's, each question counting the same."""
+    """The system's share of right answers, or mean score, less the baseline's; every question has the same weight."""
     chance: Chance
-    counts: Counts
-    changes: tuple[Changes, ...]
+    contingency: Contingency
+    changes: tuple[ChangedQuestions, ...]
     binary: bool = True
-    """Answers are right or wrong; otherwise all numbers are mean scores."""
+    """True where answers are right or wrong; otherwise all numbers are mean scores."""
     differ: int = 0
-    """Questions on which the two are not equally good."""
+    """Number of questions on which the two are not equally good."""
     clusters: int | None = None
     detectable: float | None = None
-    """The least difference that so many questions, with so many that differ, can see."""
+    """Least difference that a comparison of this size, with as many questions that differ, detects."""
 
 
 @dataclass(frozen=True)
@@ -124,24 +121,22 @@ class _Side:
     """The mean over the answers."""
     cluster: Integers | None
 
-    def of(self, index: Integers) -> "_Side":
-        """These questions alone; all of them are there."""
-        places = np.searchsorted(self.index, index)
-        labels = [self.label[place] for place in places]
-        cluster = None if self.cluster is None else self.cluster[places]
-        return _Side(
-            index, self.right[places], self.answer_counts[places], labels, self.score[places], cluster
-        )
+    def select(self, index: Integers) -> "_Side":
+        """Return these questions alone; all of them must be among those of this side."""
+        rows = np.searchsorted(self.index, index)
+        labels = [self.label[row] for row in rows]
+        cluster = None if self.cluster is None else self.cluster[rows]
+        return _Side(index, self.right[rows], self.answer_counts[rows], labels, self.score[rows], cluster)
 
 
-def compare(baseline: Scored, system: Scored) -> Comparison | NotComparable:
-    """The system against the baseline, question by question; the order of rows and replications says nothing.
+def compare(baseline: ScoredReport, system: ScoredReport) -> Comparison | NotComparable:
+    """Compare the system with the baseline, question by question; the order of rows and replications is ignored.
 
-    A question is compared where each side has rows of it that are not left out.
+    A question is compared if both sides have rows of it that are not left out.
     """
-    if because := _mismatch(baseline, system):
-        return NotComparable(because)
-    binary = _right_or_wrong(baseline.scores) and _right_or_wrong(system.scores)
+    if reason := _mismatch(baseline, system):
+        return NotComparable(reason)
+    binary = _is_binary(baseline.scores) and _is_binary(system.scores)
     if not binary and any("score" not in side.scores.column_names for side in (baseline, system)):
         return NotComparable("the earlier audit kept no scores, only what was right")
     first, second = numbered(baseline.scores), numbered(system.scores)
@@ -150,39 +145,41 @@ def compare(baseline: Scored, system: Scored) -> Comparison | NotComparable:
     if common.size == 0:
         return NotComparable("no question was asked of both")
     row_ids = [np.unique(side.scores["_index_"].to_numpy()) for side in (baseline, system)]
-    left_out = np.union1d(*row_ids).size - common.size
-    before, now = before.of(common), now.of(common)
-    if because := _other_truth(before, now):
-        return NotComparable(because)
+    not_compared = np.union1d(*row_ids).size - common.size
+    before, now = before.select(common), now.select(common)
+    if reason := _other_label(before, now):
+        return NotComparable(reason)
     return Comparison(
         questions=int(common.size),
-        left_out=int(left_out),
-        baseline=_level(before, binary),
-        system=_level(now, binary),
+        not_compared=int(not_compared),
+        baseline=_mean_estimate(before, binary),
+        system=_mean_estimate(now, binary),
         baseline_rows=counts_of(baseline.scores),
         system_rows=counts_of(system.scores),
-        counts=_counts(before, now),
+        contingency=_contingency(before, now),
         changes=_changes(first, second, before, now),
-        **_sure(before, now, binary),
+        **_difference_fields(before, now, binary),
     )
 
 
-def _sure(before: _Side, now: _Side, binary: bool) -> dict[str, Any]:
-    """The difference, its interval, whether it could be chance, and what could have been seen."""
+def _difference_fields(before: _Side, now: _Side, binary: bool) -> dict[str, Any]:
+    """Return the fields of a Comparison that say how large and how certain the difference is."""
     steps, clusters, n = now.score - before.score, now.cluster, int(now.index.size)
     differ = int((steps != 0).sum())
     counted = None if clusters is None else int(np.unique(clusters).size)
     if binary:
-        estimate = difference(steps, clusters)
-        p = chance(now.right, now.answer_counts, before.right, before.answer_counts, clusters)
+        estimate = share_difference(steps, clusters)
+        p = share_chance(now.right, now.answer_counts, before.right, before.answer_counts, clusters)
     else:
-        estimate = difference_of_numbers(steps, clusters, _width(before, now))
-        p = chance_of_numbers(steps, clusters)
+        # Scores that all lie between 0 and 1 are taken to be on that scale; another scale is not known here.
+        on_unit_scale = all(0 <= side.score.min() <= side.score.max() <= 1 for side in (before, now))
+        estimate = score_difference(steps, clusters, 1.0 if on_unit_scale else None)
+        p = score_chance(steps, clusters)
     if binary and clusters is None and np.isin(steps, (-1.0, 0.0, 1.0)).all():
         least = least_discordant(n, differ / n)
     else:
-        seen = estimate.error and differ and (counted is None or counted >= FEWEST_CLUSTERS)
-        least = detectable_mean(estimate.error or 0.0, counted) if seen else None
+        testable = estimate.error and differ and (counted is None or counted >= FEWEST_CLUSTERS)
+        least = detectable_mean(estimate.error or 0.0, counted) if testable else None
     return {
         "difference": estimate,
         "chance": p,
@@ -193,13 +190,7 @@ def _sure(before: _Side, now: _Side, binary: bool) -> dict[str, Any]:
     }
 
 
-def _width(before: _Side, now: _Side) -> float | None:
-    """Width of the scale of the scores: 1 where all lie between 0 and 1; None where it is not known."""
-    inside = all(0 <= side.score.min() <= side.score.max() <= 1 for side in (before, now))
-    return 1.0 if inside else None
-
-
-def _mismatch(baseline: Scored, system: Scored) -> str:
+def _mismatch(baseline: ScoredReport, system: ScoredReport) -> str:
     if baseline.rubric != system.rubric:
         return f"the earlier report was made by the rubric {baseline.rubric}, this one by {system.rubric}"
     if baseline.data != system.data:
@@ -214,19 +205,20 @@ def _brief(digests: Sequence[str]) -> str:
     return f"{digests[0][:12]}…{more}" if digests else "of nothing"
 
 
-def _other_truth(before: _Side, now: _Side) -> str:
+def _other_label(before: _Side, now: _Side) -> str:
+    """Return a sentence for the first question whose label differs; empty where there is none."""
     for index, was, is_now in zip(now.index, before.label, now.label, strict=True):
         if was != is_now:
             return f"row {index} should be {was!r} in the earlier report and {is_now!r} in this one"
     return ""
 
 
-def _right_or_wrong(scores: pa.Table) -> bool:
+def _is_binary(scores: pa.Table) -> bool:
     return "score" not in scores.column_names or right_or_wrong(scores)
 
 
 def _side(scores: pa.Table, binary: bool) -> _Side:
-    """The rows that count of one side, question by question."""
+    """Return one side's rows, without those that are left out, aggregated by question."""
     correct: Any = scores["correct"]
     columns = {
         "_index_": scores["_index_"],
@@ -234,11 +226,12 @@ def _side(scores: pa.Table, binary: bool) -> _Side:
         "correct": pc.cast(pc.coalesce(correct, pa.scalar(False)), pa.int64()),
         "score": pc.cast(correct, pa.float64()) if binary else pa.array(values_of(scores)),
     }
-    wanted: list[Any] = [("correct", "sum"), ("correct", "count"), ("label", "first"), ("score", "mean")]
+    aggregates: list[Any] = [("correct", "sum"), ("correct", "count"), ("label", "first"), ("score", "mean")]
     if "_cluster_" in scores.column_names:
         columns["_cluster_"] = scores["_cluster_"]
-        wanted.append(("_cluster_", "first"))
-    table = pa.table(columns).group_by("_index_", use_threads=False).aggregate(wanted).sort_by("_index_")
+        aggregates.append(("_cluster_", "first"))
+    # On one thread: with several, "first" and the sums of floating-point numbers would change from run to run.
+    table = pa.table(columns).group_by("_index_", use_threads=False).aggregate(aggregates).sort_by("_index_")
     right = table["correct_sum"].to_numpy().astype(np.int64)
     answer_counts = table["correct_count"].to_numpy().astype(np.int64)
     return _Side(
@@ -249,19 +242,19 @@ def _side(scores: pa.Table, binary: bool) -> _Side:
         score=right / answer_counts
         if binary
         else np.asarray(table["score_mean"].to_numpy(), dtype=np.float64),
-        cluster=table["_cluster__first"].to_numpy() if len(wanted) == 5 else None,
+        cluster=table["_cluster__first"].to_numpy() if "_cluster_" in columns else None,
     )
 
 
-def _level(side: _Side, binary: bool) -> Estimate:
-    """Return the mean over the compared questions; its interval stands in the report."""
+def _mean_estimate(side: _Side, binary: bool) -> Estimate:
+    """Return the mean over the compared questions, without an interval: that is in the report."""
     method = "mean over questions" if binary else "mean score over questions"
     return Estimate(float(side.score.mean()), None, None, method, int(side.index.size))
 
 
-def _counts(before: _Side, now: _Side) -> Counts:
+def _contingency(before: _Side, now: _Side) -> Contingency:
     was, is_now = before.right == before.answer_counts, now.right == now.answer_counts
-    return Counts(
+    return Contingency(
         both_right=int((was & is_now).sum()),
         only_baseline=int((was & ~is_now).sum()),
         only_system=int((~was & is_now).sum()),
@@ -269,12 +262,16 @@ def _counts(before: _Side, now: _Side) -> Counts:
     )
 
 
-def _changes(baseline: pa.Table, system: pa.Table, before: _Side, now: _Side) -> tuple[Changes, ...]:
+def _changes(baseline: pa.Table, system: pa.Table, before: _Side, now: _Side) -> tuple[ChangedQuestions, ...]:
     steps = now.score - before.score
     worse, better = now.index[steps < 0], now.index[steps > 0]
     worse = worse[np.argsort(steps[steps < 0], kind="stable")]
     better = better[np.argsort(-steps[steps > 0], kind="stable")]
-    otherwise = _otherwise(baseline, system, now.index[(steps == 0) & (now.right < now.answer_counts)])
+    candidates = now.index[(steps == 0) & (now.right < now.answer_counts)]
+    was, is_now = _answer_counts(baseline, candidates), _answer_counts(system, candidates)
+    otherwise = np.array(
+        [index for index in candidates.tolist() if set(was[index]) != set(is_now[index])], np.int64
+    )
     labels = dict(zip(now.index.tolist(), now.label, strict=True))
     kinds: tuple[tuple[Literal["worse", "better", "otherwise"], Integers], ...] = (
         ("worse", worse),
@@ -282,49 +279,44 @@ def _changes(baseline: pa.Table, system: pa.Table, before: _Side, now: _Side) ->
         ("otherwise", otherwise),
     )
     return tuple(
-        Changes(
-            kind, int(rows.size), _shown(baseline, system, rows[:MOST_SHOWN], labels), tuple(rows.tolist())
+        ChangedQuestions(
+            kind,
+            int(rows.size),
+            _first_changes(baseline, system, rows[:MOST_SHOWN], labels),
+            tuple(rows.tolist()),
         )
         for kind, rows in kinds
     )
 
 
-def _otherwise(baseline: pa.Table, system: pa.Table, candidates: Integers) -> Integers:
-    """Return the questions that both got wrong equally often, with other answers."""
-    was, is_now = _said(baseline, candidates), _said(system, candidates)
-    return np.array(
-        [index for index in candidates.tolist() if set(was[index]) != set(is_now[index])], np.int64
-    )
-
-
-def _shown(
+def _first_changes(
     baseline: pa.Table, system: pa.Table, rows: Integers, labels: Mapping[int, str]
-) -> tuple[Change, ...]:
-    was, is_now = _said(baseline, rows), _said(system, rows)
+) -> tuple[ChangedQuestion, ...]:
+    was, is_now = _answer_counts(baseline, rows), _answer_counts(system, rows)
     return tuple(
-        Change(index, _cut(labels[index]), _answers_text(was[index]), _answers_text(is_now[index]))
+        ChangedQuestion(index, _cut(labels[index]), _answers_text(was[index]), _answers_text(is_now[index]))
         for index in rows.tolist()
     )
 
 
-def _said(scores: pa.Table, rows: Integers) -> dict[int, dict[str, int]]:
+def _answer_counts(scores: pa.Table, rows: Integers) -> dict[int, dict[str, int]]:
     """Return how often each answer was given to each of these questions."""
     few = scores.filter(pc.is_in(scores["_index_"], value_set=pa.array(rows)))
-    said: dict[int, dict[str, int]] = {index: {} for index in rows.tolist()}
+    counts: dict[int, dict[str, int]] = {index: {} for index in rows.tolist()}
     for index, prediction in zip(
         few["_index_"].to_numpy().tolist(), few["prediction"].to_pylist(), strict=True
     ):
         answer = NO_ANSWER if prediction is None else prediction
-        said[index][answer] = said[index].get(answer, 0) + 1
-    return said
+        counts[index][answer] = counts[index].get(answer, 0) + 1
+    return counts
 
 
-def _answers_text(said: Mapping[str, int]) -> str:
-    """`8`, or `8 (2 of 3), 3 (1 of 3)` where it wavered."""
-    if len(said) == 1:
-        return _cut(next(iter(said)))
-    total = sum(said.values())
-    ordered = sorted(said.items(), key=lambda item: (-item[1], item[0]))
+def _answers_text(counts: Mapping[str, int]) -> str:
+    """Return `8`, or `8 (2 of 3), 3 (1 of 3)` where the answers differ."""
+    if len(counts) == 1:
+        return _cut(next(iter(counts)))
+    total = sum(counts.values())
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{_cut(answer)} ({times} of {total})" for answer, times in ordered)
 
 
@@ -333,13 +325,13 @@ def _cut(text: str) -> str:
 
 
 def comparison_numbers(comparison: Comparison | NotComparable) -> dict[str, Any]:
-    """The comparison in audit.json."""
+    """Return the comparison for audit.json."""
     if isinstance(comparison, NotComparable):
-        return {"comparable": False, "because": comparison.because}
+        return {"comparable": False, "because": comparison.reason}
     return {
         "comparable": True,
         "questions": comparison.questions,
-        "leftOut": comparison.left_out,
+        "leftOut": comparison.not_compared,
         "baseline": comparison.baseline.value,
         "system": comparison.system.value,
         "rows": {"baseline": comparison.baseline_rows.numbers(), "system": comparison.system_rows.numbers()},
@@ -347,10 +339,10 @@ def comparison_numbers(comparison: Comparison | NotComparable) -> dict[str, Any]
         "p": comparison.chance.p,
         "test": comparison.chance.method,
         "counts": {
-            "bothRight": comparison.counts.both_right,
-            "onlyBaseline": comparison.counts.only_baseline,
-            "onlySystem": comparison.counts.only_system,
-            "bothWrong": comparison.counts.both_wrong,
+            "bothRight": comparison.contingency.both_right,
+            "onlyBaseline": comparison.contingency.only_baseline,
+            "onlySystem": comparison.contingency.only_system,
+            "bothWrong": comparison.contingency.both_wrong,
         },
         "changes": {
             change.kind: {"total": change.total, "shown": list(change.shown)} for change in comparison.changes

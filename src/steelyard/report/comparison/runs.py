@@ -1,14 +1,18 @@
-"""Runs beside the first of them: the numbers as JSON, the sentences, and the page.
+"""Comparison of runs with the first of them: the numbers as JSON, the sentences, and the page.
 
-`steelyard eval compare` makes it from the runs' folders; nothing here knows where a run lies.
+`steelyard eval compare` makes it from the runs' folders; nothing here reads a folder.
 """
 
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from steelyard.report.comparison.figures import differences, four_ways
-from steelyard.report.comparison.reports import Change, Changes, Comparison, comparison_numbers
+from steelyard.report.comparison.figures import difference_figure, two_by_two
+from steelyard.report.comparison.reports import (
+    ChangedQuestions,
+    Comparison,
+    comparison_numbers,
+)
 from steelyard.report.page.page import Evidence, page_of
 from steelyard.report.results import Figure, Table, Unit
 from steelyard.report.statistics.intervals import Estimate
@@ -25,7 +29,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Side:
-    """One run: its letter in this comparison, its folder, and what its numbers were made from."""
+    """One run: its letter in this comparison, its folder, and the files that its numbers were made from."""
 
     letter: str
     name: str
@@ -40,72 +44,72 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Against:
-    """One run against the first."""
+class RunComparison:
+    """One run compared with the first."""
 
     side: Side
     comparison: Comparison
     p_holm: float
-    """Corrected for the number of runs that are compared."""
+    """p value corrected for the number of runs that are compared."""
 
 
 @dataclass(frozen=True)
-class Compared:
-    """All runs against the first, by one rubric."""
+class ComparedRuns:
+    """All runs compared with the first, by one rubric."""
 
     rubric: str
     title: str
     unit: Unit
     first: Side
-    others: tuple[Against, ...]
+    others: tuple[RunComparison, ...]
     cluster: str | None = None
-    """The column whose values say which questions hang together."""
+    """Column whose values are the clusters of questions."""
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        return (self.first, *(contender.side for contender in self.others))
+        return (self.first, *(run.side for run in self.others))
 
 
-def level(estimate: Estimate, unit: Unit) -> str:
-    """`71.0 %`, or `0.712`."""
+def score_text(estimate: Estimate, unit: Unit) -> str:
+    """Return `71.0 %` for a share, or `0.712`."""
     value = estimate.value or 0.0
     return percent(value) if unit == "share" else f"{value:.3f}"
 
 
-def gap(estimate: Estimate, unit: Unit) -> str:
-    """`+2.4 (+0.3 to +4.5)`."""
+def difference_text(estimate: Estimate, unit: Unit) -> str:
+    """Return the difference with its interval: `+2.4 (+0.3 to +4.5)`."""
     seen = signed_points(estimate.value or 0.0, unit)
     if estimate.low is None or estimate.high is None:
         return f"{seen} (no interval)"
     return f"{seen} ({signed_points(estimate.low, unit)} to {signed_points(estimate.high, unit)})"
 
 
-def changed(comparison: Comparison, kind: str) -> Changes:
+def changes_of(comparison: Comparison, kind: str) -> ChangedQuestions:
     return next(change for change in comparison.changes if change.kind == kind)
 
 
-def sentence(contender: Against, first: Side, unit: Unit) -> str:
+def sentence(run: RunComparison, first: Side, unit: Unit) -> str:
     """Return the result for one run as a sentence of numbers."""
-    comparison, points = contender.comparison, " points" if unit == "share" else ""
+    comparison, points = run.comparison, " points" if unit == "share" else ""
     value = comparison.difference.value or 0.0
     if value == 0:
-        said = f"{contender.side.letter} scores the same as {first.letter}"
+        said = f"{run.side.letter} scores the same as {first.letter}"
     else:
         way = "more" if value > 0 else "less"
         size = f"{100 * abs(value):.1f}" if unit == "share" else f"{abs(value):.3f}"
-        said = f"{contender.side.letter} scores {size}{points} {way} than {first.letter}"
-    rows = f"{contender.side.letter}: {comparison.system_rows}; {first.letter}: {comparison.baseline_rows}"
-    return f"{said}, {level(comparison.system, unit)} against {level(comparison.baseline, unit)} ({rows})"
+        said = f"{run.side.letter} scores {size}{points} {way} than {first.letter}"
+    rows = f"{run.side.letter}: {comparison.system_rows}; {first.letter}: {comparison.baseline_rows}"
+    return f"{said}, {score_text(comparison.system, unit)} against {score_text(comparison.baseline, unit)} ({rows})"
 
 
-def verdict(contender: Against) -> str:
+def chance_sentence(run: RunComparison) -> str:
     """Say whether the difference could be chance, by the corrected p value."""
-    word = "chance alone would seldom do this" if contender.p_holm < 0.05 else "this could be chance"
-    return f"{word} (p {small_p(contender.p_holm).replace('<', '< ')})"
+    word = "chance alone would seldom do this" if run.p_holm < 0.05 else "this could be chance"
+    return f"{word} (p {small_p(run.p_holm).replace('<', '< ')})"
 
 
 def power_line(comparison: Comparison, unit: Unit) -> str:
-    """The least difference that this comparison could have seen."""
+    """Return a sentence with the least difference that this comparison can detect."""
     questions = f"{count(comparison.questions)} questions, {count(comparison.differ)} of which differ,"
     if comparison.detectable is None:
         return f"{questions} are too few to see any difference with 80 % power at 5 %."
@@ -113,8 +117,8 @@ def power_line(comparison: Comparison, unit: Unit) -> str:
     return f"{questions} can see a difference of {least} (80 % power at 5 %)."
 
 
-def compared_numbers(compared: Compared) -> Json:
-    """All that the page says, for machines; of changed rows every index."""
+def compared_numbers(compared: ComparedRuns) -> Json:
+    """Return the numbers of the page as JSON, with the indexes of all changed rows."""
     return {
         "schemaVersion": "0.1",
         "rubric": compared.rubric,
@@ -130,12 +134,12 @@ def compared_numbers(compared: Compared) -> Json:
             }
             for side in compared.sides
         ],
-        "comparisons": [_numbers(compared, contender) for contender in compared.others],
+        "comparisons": [_numbers(compared, run) for run in compared.others],
     }
 
 
-def _numbers(compared: Compared, contender: Against) -> Json:
-    comparison = contender.comparison
+def _numbers(compared: ComparedRuns, run: RunComparison) -> Json:
+    comparison = run.comparison
     numbers = comparison_numbers(comparison)
     numbers["changes"] = {
         changes.kind: {
@@ -148,9 +152,9 @@ def _numbers(compared: Compared, contender: Against) -> Json:
     return {
         **numbers,
         "baseline": {"run": compared.first.letter, "score": comparison.baseline.value},
-        "system": {"run": contender.side.letter, "score": comparison.system.value},
+        "system": {"run": run.side.letter, "score": comparison.system.value},
         "difference": dataclasses.asdict(comparison.difference),
-        "pHolm": contender.p_holm,
+        "pHolm": run.p_holm,
         "questionsThatDiffer": comparison.differ,
         "clusters": comparison.clusters,
         "detectable": comparison.detectable,
@@ -159,24 +163,24 @@ def _numbers(compared: Compared, contender: Against) -> Json:
 
 @dataclass(frozen=True)
 class Section:
-    """One run against the first, on the page."""
+    """Part of the page about one run compared with the first."""
 
     letter: str
     title: str
     sentence: str
     interval: str
-    verdict: str
+    chance: str
     differs: tuple[str, ...]
     figure: Figure | None
-    four_ways: Table | None
+    two_by_two: Table | None
     changes: tuple[Table, ...]
     methods: tuple[tuple[str, str], ...]
 
 
-def compared_page(compared: Compared, texts: dict[int, str]) -> bytes:
-    """The page, whole in one file; `texts` are the questions of the rows that it shows."""
-    sections = tuple(_section(compared, contender, texts) for contender in compared.others)
-    drawable = [contender for contender in compared.others if contender.comparison.difference.low is not None]
+def compared_page(compared: ComparedRuns, texts: dict[int, str]) -> bytes:
+    """Return the page as one file; `texts` are the questions of the rows that it shows."""
+    sections = tuple(_section(compared, run, texts) for run in compared.others)
+    drawable = [run for run in compared.others if run.comparison.difference.low is not None]
     several = compared.unit == "share" and len(drawable) > 1
     headline = headline_of(compared)
     return page_of(
@@ -197,17 +201,17 @@ def compared_page(compared: Compared, texts: dict[int, str]) -> bytes:
     )
 
 
-def headline_of(compared: Compared) -> str:
+def headline_of(compared: ComparedRuns) -> str:
     if len(compared.others) == 1:
         only = compared.others[0]
-        return f"{sentence(only, compared.first, compared.unit)}: {verdict(only)}."
-    beyond = sum(contender.p_holm < 0.05 for contender in compared.others)
+        return f"{sentence(only, compared.first, compared.unit)}: {chance_sentence(only)}."
+    beyond = sum(run.p_holm < 0.05 for run in compared.others)
     clause = "none differs" if beyond == 0 else f"{count(beyond)} {'differs' if beyond == 1 else 'differ'}"
     return f"Of {count(len(compared.others))} runs, {clause} from {compared.first.letter} by more than chance explains."
 
 
-def overview(compared: Compared) -> Table:
-    """A row for each run."""
+def overview(compared: ComparedRuns) -> Table:
+    """Return a table with a row for each run."""
     points = ", points" if compared.unit == "share" else ""
     columns = (
         "Run",
@@ -221,37 +225,46 @@ def overview(compared: Compared) -> Table:
     )
     start = compared.others[0].comparison.baseline
     rows = [
-        (compared.first.title, compared.first.model, level(start, compared.unit), "–", "–", "–", "–", "–")
+        (
+            compared.first.title,
+            compared.first.model,
+            score_text(start, compared.unit),
+            "–",
+            "–",
+            "–",
+            "–",
+            "–",
+        )
     ]
-    for contender in compared.others:
-        comparison = contender.comparison
+    for run in compared.others:
+        comparison = run.comparison
         rows.append(
             (
-                contender.side.title,
-                contender.side.model,
-                level(comparison.system, compared.unit),
-                gap(comparison.difference, compared.unit),
+                run.side.title,
+                run.side.model,
+                score_text(comparison.system, compared.unit),
+                difference_text(comparison.difference, compared.unit),
                 small_p(comparison.chance.p),
-                small_p(contender.p_holm),
-                count(changed(comparison, "worse").total),
-                count(changed(comparison, "better").total),
+                small_p(run.p_holm),
+                count(changes_of(comparison, "worse").total),
+                count(changes_of(comparison, "better").total),
             )
         )
     return Table("The runs", columns, tuple(rows))
 
 
-def limits(compared: Compared) -> Iterator[str]:
+def limits(compared: ComparedRuns) -> Iterator[str]:
     """Yield the limits of the comparison."""
-    for contender in compared.others:
-        yield f"{contender.side.letter}: {power_line(contender.comparison, compared.unit)}"
-        if contender.comparison.left_out:
+    for run in compared.others:
+        yield f"{run.side.letter}: {power_line(run.comparison, compared.unit)}"
+        if run.comparison.not_compared:
             questions = (
                 "1 question"
-                if contender.comparison.left_out == 1
-                else f"{count(contender.comparison.left_out)} questions"
+                if run.comparison.not_compared == 1
+                else f"{count(run.comparison.not_compared)} questions"
             )
             why = "that not both runs were asked, or have a grade of, are not compared"
-            yield f"{contender.side.letter}: {questions} {why}."
+            yield f"{run.side.letter}: {questions} {why}."
     if len(compared.others) > 1:
         yield (
             f"p (Holm) is corrected for {len(compared.others)} comparisons; each interval stands for its own "
@@ -262,8 +275,8 @@ def limits(compared: Compared) -> Iterator[str]:
     yield "The comparison covers chance in the choice of questions. It does not say why the runs differ."
 
 
-def _facts(compared: Compared) -> tuple[tuple[str, str], ...]:
-    questions = {contender.comparison.questions for contender in compared.others}
+def _facts(compared: ComparedRuns) -> tuple[tuple[str, str], ...]:
+    questions = {run.comparison.questions for run in compared.others}
     question_counts = " to ".join(count(number) for number in sorted({min(questions), max(questions)}))
     return (
         *((f"Run {side.letter}", f"{side.name} ({side.model})") for side in compared.sides),
@@ -272,53 +285,54 @@ def _facts(compared: Compared) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _section(compared: Compared, contender: Against, texts: dict[int, str]) -> Section:
-    comparison, unit = contender.comparison, compared.unit
+def _section(compared: ComparedRuns, run: RunComparison, texts: dict[int, str]) -> Section:
+    comparison, unit = run.comparison, compared.unit
     drawn = unit == "share" and comparison.difference.low is not None
     return Section(
-        letter=contender.side.letter,
-        title=f"{contender.side.title}, against {compared.first.title}",
-        sentence=sentence(contender, compared.first, unit),
-        interval=f"difference {gap(comparison.difference, unit)}, 95 % interval",
-        verdict=f"{verdict(contender)[0].upper()}{verdict(contender)[1:]}.",
-        differs=contender.side.differs,
-        figure=_figure([contender], f" in {contender.side.letter}") if drawn else None,
-        four_ways=four_ways(comparison, (f"in {contender.side.letter}", f"in {compared.first.letter}"))
+        letter=run.side.letter,
+        title=f"{run.side.title}, against {compared.first.title}",
+        sentence=sentence(run, compared.first, unit),
+        interval=f"difference {difference_text(comparison.difference, unit)}, 95 % interval",
+        chance=f"{chance_sentence(run)[0].upper()}{chance_sentence(run)[1:]}.",
+        differs=run.side.differs,
+        figure=_figure([run], f" in {run.side.letter}") if drawn else None,
+        two_by_two=two_by_two(comparison, (f"in {run.side.letter}", f"in {compared.first.letter}"))
         if comparison.binary
         else None,
         changes=tuple(
-            _changed_rows(changes, (compared.first.letter, contender.side.letter), texts)
+            _changed_rows(changes, (compared.first.letter, run.side.letter), texts)
             for changes in comparison.changes
             if changes.total
         ),
         methods=(
             ("Interval", comparison.difference.method),
             ("p value", f"{comparison.chance.p:.4g}, {comparison.chance.method}"),
-            ("Corrected", f"{contender.p_holm:.4g}, Holm (1979), {len(compared.others)} comparisons"),
+            ("Corrected", f"{run.p_holm:.4g}, Holm (1979), {len(compared.others)} comparisons"),
             ("Power", power_line(comparison, unit)),
         ),
     )
 
 
-def _figure(contenders: Sequence[Against], where: str) -> Figure:
-    return differences([(_label(one.side), one.comparison) for one in contenders], where, "the first run")
+def _figure(runs: Sequence[RunComparison], where: str) -> Figure:
+    return difference_figure(
+        [(_short_title(run.side), run.comparison) for run in runs], where, "the first run"
+    )
 
 
-def _label(side: Side) -> str:
+def _short_title(side: Side) -> str:
     """Return as much of the title as fits beside a drawing."""
     name = side.name.rstrip("/").rpartition("/")[2]
     return f"{side.letter}: {name if len(name) <= 17 else name[:16] + '…'}"
 
 
-def _changed_rows(changes: Changes, letters: tuple[str, str], texts: dict[int, str]) -> Table:
+def _changed_rows(changes: ChangedQuestions, letters: tuple[str, str], texts: dict[int, str]) -> Table:
     word, order = KINDS[changes.kind]
     shown = len(changes.shown)
     bounded = f"; {shown} shown, {order}" if shown < changes.total else ""
     questions = "1 question" if changes.total == 1 else f"{count(changes.total)} questions"
     title = f"{letters[1]} {word}: {questions}{bounded}"
-    rows = tuple(_row(change, texts) for change in changes.shown)
+    rows = tuple(
+        (str(change.index), texts.get(change.index, ""), change.label, change.before, change.now)
+        for change in changes.shown
+    )
     return Table(title, ("Row", "Question", "Should be", f"{letters[0]} said", f"{letters[1]} said"), rows)
-
-
-def _row(change: Change, texts: dict[int, str]) -> tuple[str, ...]:
-    return str(change.index), texts.get(change.index, ""), change.label, change.before, change.now

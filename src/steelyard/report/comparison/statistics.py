@@ -1,8 +1,8 @@
-"""Uncertainty of a paired difference: an interval, and how often chance alone would make one as large.
+"""Paired differences of two systems: intervals and permutation tests.
 
-`comparison` calls it with one number per question: the share of right answers, or the mean score, of one system less
-that of the other. Answers to the same question are not independent, so the question is the unit everywhere; and where
-questions hang together, their cluster.
+`comparison.reports` calls these with one number per question: the share of right answers, or the mean score, of one
+system less that of the other. Answers to the same question are not independent, so the question is the unit
+everywhere, or the cluster of questions where there are clusters.
 """
 
 from dataclasses import dataclass, replace
@@ -14,36 +14,33 @@ from steelyard.report.statistics.clusters import TAIL, Floats, Integers, Sums, s
 from steelyard.report.statistics.intervals import Estimate, mean
 
 MOST_SUMS = 1 << 22
-"""Number of possible sums above which the permutation distribution equals a normal one for every purpose."""
+"""Number of possible sums above which a normal distribution replaces the permutation distribution."""
 MOST_COUNTED = 16
-"""Numbers up to which all choices of signs are enumerated (65,536)."""
+"""Most differences for which all choices of signs are enumerated (65,536)."""
 MOST_DRAWN = 2000
-"""Numbers above which the permutation distribution of their mean equals Student's for every purpose."""
+"""Number of differences above which Student's distribution replaces the permutation distribution of their mean."""
 DRAWS = 9999
 SEED = 0
 
 
 @dataclass(frozen=True)
 class Chance:
-    """Probability of a difference at least as large if the systems were equally good, and the test that gave
-    it.
-    """
+    """p value: the probability of a difference at least as large if the systems were equally good; and its test."""
 
     p: float
     method: str
 
 
-def difference(differences: Floats, clusters: Integers | None = None) -> Estimate:
-    """The mean difference of shares with the adjusted Wald interval of Bonett and Price (2012).
+def share_difference(differences: Floats, clusters: Integers | None = None) -> Estimate:
+    """Return the mean difference of shares with the adjusted Wald interval of Bonett and Price (2012).
 
     "Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on Paired Data", Journal of
     Educational and Behavioral Statistics 37(4): Laplace's estimates (n12 + 1)/(n + 2) and (n21 + 1)/(n + 2) of the
-    discordant shares in Wald's formula. That is Wald's interval with two questions more, on which the systems
-    differ altogether, one each way; written like this it holds for shares of several answers to a question too
-    (clustered by question), and it is never empty where the systems agree everywhere.
+    discordant shares in Wald's formula. That is Wald's interval with two more questions, on which the systems differ
+    by 1 and -1; in this form it also holds for shares of several answers to a question, and it is never empty where
+    the systems agree everywhere.
 
-    Where questions hang together the two are small clusters (`_added_size`), the error is the jackknife's and the
-    quantile Student's.
+    With clusters, the two are small clusters (`_added_size`), the error is the jackknife's and the quantile Student's.
     """
     n = int(differences.size)
     if n == 0:
@@ -53,22 +50,26 @@ def difference(differences: Floats, clusters: Integers | None = None) -> Estimat
     if sums.count == 1 < n:
         return Estimate(value, None, None, "no interval: one cluster", n)
     if sums.count == n:
-        values, quantile, of = np.append(differences, [-1.0, 1.0]), float(ndtri(TAIL)), ""
+        values, quantile, clustered = np.append(differences, [-1.0, 1.0]), float(ndtri(TAIL)), ""
         centre, error = float(values.mean()), float(values.std() / np.sqrt(n + 2))
     else:
         wider, quantile = sums.plus(_added_size(differences, sums), -1.0, 1.0), student_quantile(sums.freedom)
-        centre, error, of = wider.mean, wider.error, f" in {sums.count:,} clusters, jackknife, Student t"
+        centre, error, clustered = (
+            wider.mean,
+            wider.error,
+            f" in {sums.count:,} clusters, jackknife, Student t",
+        )
     low, high = max(-1.0, centre - quantile * error), min(1.0, centre + quantile * error)
-    method = f"Bonett and Price (2012), paired by question ({n:,} questions{of})"
+    method = f"Bonett and Price (2012), paired by question ({n:,} questions{clustered})"
     return Estimate(value, min(value, low), max(value, high), method, n, error)
 
 
 def _added_size(differences: Floats, sums: Sums) -> float:
-    """Questions in each of the two clusters that are added: the geometric mean of the design effect and a cluster.
+    """Return the size of the two clusters that are added: the geometric mean of design effect and cluster size.
 
-    With one question each (as where nothing hangs together) or as many as the design effect (Kish 1965) says, the
-    interval held the truth in 0.83 of the simulations of few clusters that differ much; with whole clusters nearly
-    always, at two to three times the width.
+    With one question each, as without clusters, or as many as the design effect (Kish 1965), the interval held the true
+    value in 0.83 of the simulations of few clusters that differ much; with whole clusters nearly always, at two to
+    three times the width.
     """
     error = float(differences.std() / np.sqrt(differences.size))
     if error == 0:
@@ -77,29 +78,31 @@ def _added_size(differences: Floats, sums: Sums) -> float:
     return float(np.sqrt(design_effect * sums.typical))
 
 
-def difference_of_numbers(
+def score_difference(
     differences: Floats, clusters: Integers | None = None, width: float | None = None
 ) -> Estimate:
-    """The mean difference of scores with Student's interval, paired by question and clustered where questions hang
-    together; `width` is that of the scale on which the scores lie, if they have one (`statistics.mean`).
+    """Return the mean difference of scores with Student's interval, paired by question, over clusters if given.
+
+    `width` is the width of the scores' scale, if they have one (see `intervals.mean`).
     """
     units = np.arange(differences.size) if clusters is None else clusters
     estimate = mean(differences, units, None if width is None else (-width, width))
     return replace(estimate, method=f"{estimate.method}, paired by question")
 
 
-def chance_of_numbers(differences: Floats, clusters: Integers | None = None) -> Chance:
-    """The two-sided sign-flip permutation test of the mean difference: Fisher's randomisation test for pairs.
+def score_chance(differences: Floats, clusters: Integers | None = None) -> Chance:
+    """Return the two-sided sign-flip permutation test of the mean difference: Fisher's randomisation test for pairs.
 
-    All choices of signs are counted where there are few clusters, else 9,999 are drawn with a fixed seed (the one that
-    was seen counts as one more), and of very many clusters Student's limit is taken.
+    All choices of signs are enumerated for few clusters; else 9,999 are drawn with a fixed seed, the observed one
+    counting as one more; for very many clusters it is Student's t test.
     """
-    every = _sums(differences, clusters)
-    sums = every[every != 0]
+    all_sums = _cluster_sums(differences, clusters)
+    sums = all_sums[all_sums != 0]
     what = "questions differ" if clusters is None else "clusters differ"
     if sums.size == 0:
         return Chance(1.0, "exact: the systems do not differ on any question")
-    observed = abs(float(sums.sum())) - 1e-10 * float(np.abs(sums).sum())  # what rounding takes from a tie
+    # Less a margin for rounding: a sum that ties with the observed one must count as at least as large.
+    observed = abs(float(sums.sum())) - 1e-10 * float(np.abs(sums).sum())
     if sums.size <= MOST_COUNTED:
         reachable = np.zeros(1)
         for total in sums:
@@ -108,45 +111,46 @@ def chance_of_numbers(differences: Floats, clusters: Integers | None = None) -> 
         return Chance(float((np.abs(reachable) >= observed).mean()), method)
     if sums.size <= MOST_DRAWN:
         method = f"sign-flip permutation test ({DRAWS:,} draws, seed {SEED}; {sums.size:,} {what})"
-        return Chance((1 + _drawn(sums, observed)) / (1 + DRAWS), method)
-    error = float(np.sqrt(((every - every.mean()) ** 2).sum() * every.size / (every.size - 1)))
-    p = float(2 * stdtr(every.size - 1, -abs(float(every.sum())) / error))
+        return Chance((1 + _count_extreme_draws(sums, observed)) / (1 + DRAWS), method)
+    n = all_sums.size
+    error = float(np.sqrt(((all_sums - all_sums.mean()) ** 2).sum() * n / (n - 1)))
+    p = float(2 * stdtr(n - 1, -abs(float(all_sums.sum())) / error))
     return Chance(p, f"Student's t test for pairs ({sums.size:,} {what})")
 
 
-def _drawn(sums: Floats, observed: float) -> int:
-    """Count the drawn choices of signs whose sum is as far from zero."""
-    chances = np.random.default_rng(SEED)
-    root = 0
+def _count_extreme_draws(sums: Floats, observed: float) -> int:
+    """Return how many drawn choices of signs have a sum that is at least as far from zero as `observed`."""
+    random = np.random.default_rng(SEED)
+    extreme = 0
     for start in range(0, DRAWS, 500):
         size = min(500, DRAWS - start)
-        signs = chances.integers(0, 2, size=(size, sums.size), dtype=np.int8) * 2.0 - 1.0
-        root += int((np.abs(signs @ sums) >= observed).sum())
-    return root
+        signs = random.integers(0, 2, size=(size, sums.size), dtype=np.int8) * 2.0 - 1.0
+        extreme += int((np.abs(signs @ sums) >= observed).sum())
+    return extreme
 
 
-def _sums(differences: Floats, clusters: Integers | None) -> Floats:
-    """Sums of the clusters; each question is one where none are given."""
+def _cluster_sums(differences: Floats, clusters: Integers | None) -> Floats:
+    """Return the sum of each cluster; without clusters every question is one."""
     return differences if clusters is None else sums_of(differences, clusters).sums
 
 
-def chance(
+def share_chance(
     right: Integers,
     answer_counts: Integers,
     other_right: Integers,
     other_asked: Integers,
     clusters: Integers | None = None,
 ) -> Chance:
-    """The two-sided exact permutation test: which system gave which answers is exchanged question by question.
+    """Return the two-sided exact permutation test, which exchanges the systems' answers question by question.
 
-    Where each question is wholly right or wrong on either side this is McNemar's exact test (1947). Otherwise the
-    sum of `±difference` over all choices of signs (Fisher's randomisation test for pairs) is counted out, in whole
-    units of one answer; no random numbers are drawn. Of clusters of questions the sums change sign as a whole.
+    Where each question is wholly right or wrong on both sides this is McNemar's exact test (1947). Otherwise it is
+    Fisher's randomisation test for pairs: the distribution of the sum of `±difference` over all choices of signs, in
+    whole units of one answer, without random numbers. With clusters, the sum of a cluster changes its sign as a whole.
     """
     unit = int(np.lcm.reduce(np.concatenate([answer_counts, other_asked])))
     steps = right * (unit // answer_counts) - other_right * (unit // other_asked)
     if clusters is not None:
-        steps = _sums(steps.astype(np.float64), clusters).astype(np.int64)
+        steps = _cluster_sums(steps.astype(np.float64), clusters).astype(np.int64)
     sizes, counts = np.unique(np.abs(steps[steps != 0]), return_counts=True)
     if sizes.size == 0:
         return Chance(1.0, "exact: the systems do not differ on any question")
@@ -160,32 +164,32 @@ def chance(
     if int((sizes * counts).sum()) > MOST_SUMS:
         z = observed / float(np.sqrt((counts * sizes.astype(np.float64) ** 2).sum()))
         return Chance(float(2 * ndtr(-z)), "sign-flip permutation test, by its normal limit")
-    return Chance(_exact(sizes, counts, observed), f"{exact} ({int(counts.sum()):,} {what} differ)")
+    return Chance(_exact_p(sizes, counts, observed), f"{exact} ({int(counts.sum()):,} {what} differ)")
 
 
-def _exact(sizes: Integers, counts: Integers, observed: int) -> float:
-    """P(|sum of signs times sizes| >= observed).
+def _exact_p(sizes: Integers, counts: Integers, observed: int) -> float:
+    """Return P(|sum of signs times sizes| >= observed).
 
-    Signs of one size sum up to a binomial distribution; sizes are joined by convolution.
+    The sum for one size has a binomial distribution; the distributions of several sizes are convolved.
     """
     shared = int(np.gcd.reduce(sizes))
     weights = np.ones(1)
     for size, count in zip(sizes // shared, counts, strict=True):
-        spread = np.zeros(2 * size * count + 1)
-        spread[:: 2 * size] = _halves(int(count))
-        weights = _convolved(weights, spread) if weights.size > 1 else spread
+        distribution = np.zeros(2 * size * count + 1)
+        distribution[:: 2 * size] = _coin_distribution(int(count))
+        weights = _convolve(weights, distribution) if weights.size > 1 else distribution
     sums = np.arange(weights.size) - weights.size // 2
     return float(min(1.0, weights[np.abs(sums) >= observed // shared].sum()))
 
 
-def _halves(count: int) -> Floats:
-    """The binomial distribution of `count` fair coins."""
+def _coin_distribution(count: int) -> Floats:
+    """Return the binomial distribution of `count` fair coins, by logarithms: 2**count may be too large a number."""
     k = np.arange(count + 1)
     logs = gammaln(count + 1) - gammaln(k + 1) - gammaln(count - k + 1) - count * np.log(2)
     return np.asarray(np.exp(logs), dtype=np.float64)
 
 
-def _convolved(a: Floats, b: Floats) -> Floats:
+def _convolve(a: Floats, b: Floats) -> Floats:
     size = a.size + b.size - 1
     spectrum = np.fft.rfft(a, size) * np.fft.rfft(b, size)
     return np.clip(np.fft.irfft(spectrum, size), 0.0, None)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from steelyard.report.comparison.figures import changed_rows, differences, four_ways
-from steelyard.report.comparison.reports import Change, Changes, Comparison, Counts
+from steelyard.report.comparison.figures import changed_rows, difference_figure, two_by_two
+from steelyard.report.comparison.reports import ChangedQuestion, ChangedQuestions, Comparison, Contingency
 from steelyard.report.comparison.statistics import Chance
 from steelyard.report.page.figures import PLOT_WIDTH
 from steelyard.report.results import Counts as RowCounts
@@ -16,7 +16,9 @@ ROWS = RowCounts(9, 0, 0)
 
 def make_comparison(value: float, low: float, high: float) -> Comparison:
     share, difference = Estimate(0.5, None, None, "", 9), Estimate(value, low, high, "", 9)
-    return Comparison(9, 0, share, share, ROWS, ROWS, difference, Chance(1.0, ""), Counts(1, 2, 3, 4), ())
+    return Comparison(
+        9, 0, share, share, ROWS, ROWS, difference, Chance(1.0, ""), Contingency(1, 2, 3, 4), ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,7 @@ def make_comparison(value: float, low: float, high: float) -> Comparison:
 def test_zero_is_in_the_middle_and_everything_is_on_the_axis(
     low: float, value: float, high: float, ticks: list[str]
 ) -> None:
-    svg = str(differences([("Difference", make_comparison(value, low, high))]).svg)
+    svg = str(difference_figure([("Difference", make_comparison(value, low, high))]).svg)
     assert re.findall(r'text-anchor="middle">([−+]?[\d.]+)</text>', svg) == ticks
     places = [float(x) for x in re.findall(r'class="(?:dot|whisker)"[^>]* c?x\d?="(-?[\d.]+)"', svg)]
     assert all(0 <= place <= PLOT_WIDTH for place in places)
@@ -40,25 +42,28 @@ def test_zero_is_in_the_middle_and_everything_is_on_the_axis(
     assert float(zero[1]) == PLOT_WIDTH / 2
 
 
-def test_the_four_ways_add_up() -> None:
-    assert [row[1:] for row in four_ways(make_comparison(0, 0, 0)).rows] == [(1, 2), (3, 4), (4, 6)]
+def test_the_two_by_two_add_up() -> None:
+    assert [row[1:] for row in two_by_two(make_comparison(0, 0, 0)).rows] == [(1, 2), (3, 4), (4, 6)]
 
 
 @pytest.mark.parametrize(
     ("changes", "title"),
     [
-        (Changes("worse", 1, (Change(7, "a", "a", "b"),)), "Right less often now: 1 question"),
         (
-            Changes("better", 213, (Change(7, "a", "a", "b"),)),
+            ChangedQuestions("worse", 1, (ChangedQuestion(7, "a", "a", "b"),)),
+            "Right less often now: 1 question",
+        ),
+        (
+            ChangedQuestions("better", 213, (ChangedQuestion(7, "a", "a", "b"),)),
             "Right more often now: 213 questions; 1 shown, the greatest gains first",
         ),
         (
-            Changes("otherwise", 2, (Change(7, "a", "a", "b"),)),
+            ChangedQuestions("otherwise", 2, (ChangedQuestion(7, "a", "a", "b"),)),
             "Wrong as often, with other answers: 2 questions; 1 shown, by row",
         ),
     ],
 )
-def test_a_sample_says_that_it_is_one(changes: Changes, title: str) -> None:
+def test_a_sample_says_that_it_is_one(changes: ChangedQuestions, title: str) -> None:
     table = changed_rows(changes)
     assert table.title == title
     assert table.rows == (("7", "a", "a", "b"),)

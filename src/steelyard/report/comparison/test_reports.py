@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from steelyard.report.comparison.reports import (
     MOST_SHOWN,
-    Change,
+    ChangedQuestion,
     Comparison,
-    Counts,
+    Contingency,
     NotComparable,
-    Scored,
+    ScoredReport,
     compare,
     comparison_numbers,
 )
@@ -31,14 +31,14 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
 ]
 
 
-def scored(answers: Answers, truth: str = "a", **changes: Any) -> Scored:
+def scored(answers: Answers, truth: str = "a", **changes: Any) -> ScoredReport:
     """Scores of a system that gave these answers to each question; the truth is `a` everywhere."""
     rows = [
         {"_index_": index, "label": truth, "prediction": said, "correct": said == truth}
         for index, texts in answers.items()
         for said in texts
     ]
-    base = Scored("classification", ("d1",), "", pa.Table.from_pylist(rows, pa.schema(_COLUMNS)))
+    base = ScoredReport("classification", ("d1",), "", pa.Table.from_pylist(rows, pa.schema(_COLUMNS)))
     return replace(base, **changes)
 
 
@@ -53,11 +53,11 @@ def test_every_question_falls_on_one_side() -> None:
         {1: ["a"], 2: ["a"], 3: ["b"], 4: ["b"], 5: ["b"], 6: [None]},
         {1: ["a"], 2: ["b"], 3: ["a"], 4: ["c"], 5: ["b"], 6: ["b"]},
     )
-    assert comparison.counts == Counts(both_right=1, only_baseline=1, only_system=1, both_wrong=3)
+    assert comparison.contingency == Contingency(both_right=1, only_baseline=1, only_system=1, both_wrong=3)
     assert {change.kind: change.shown for change in comparison.changes} == {
-        "worse": (Change(2, "a", "a", "b"),),
-        "better": (Change(3, "a", "b", "a"),),
-        "otherwise": (Change(4, "a", "b", "c"), Change(6, "a", "(no answer)", "b")),
+        "worse": (ChangedQuestion(2, "a", "a", "b"),),
+        "better": (ChangedQuestion(3, "a", "b", "a"),),
+        "otherwise": (ChangedQuestion(4, "a", "b", "c"), ChangedQuestion(6, "a", "(no answer)", "b")),
     }
     assert (comparison.baseline.value, comparison.system.value, comparison.difference.value) == (
         2 / 6,
@@ -70,15 +70,15 @@ def test_replications_are_one_question() -> None:
     comparison = compared({1: ["a", "b"], 2: ["a", "a"]}, {1: ["a", "a", "a"], 2: ["c", "a", "b"]})
     assert comparison.questions == comparison.difference.n == 2
     assert comparison.difference.value == pytest.approx((1 / 2 - 2 / 3) / 2)
-    assert comparison.counts == Counts(both_right=0, only_baseline=1, only_system=1, both_wrong=0)
+    assert comparison.contingency == Contingency(both_right=0, only_baseline=1, only_system=1, both_wrong=0)
     worse, better, _ = comparison.changes
-    assert worse.shown == (Change(2, "a", "a", "a (1 of 3), b (1 of 3), c (1 of 3)"),)
-    assert better.shown == (Change(1, "a", "a (1 of 2), b (1 of 2)", "a"),)
+    assert worse.shown == (ChangedQuestion(2, "a", "a", "a (1 of 3), b (1 of 3), c (1 of 3)"),)
+    assert better.shown == (ChangedQuestion(1, "a", "a (1 of 2), b (1 of 2)", "a"),)
 
 
 def test_only_questions_asked_of_both_count() -> None:
     comparison = compared({1: ["a"], 2: ["b"], 3: ["b"]}, {2: ["a"], 3: ["b"], 4: ["b"]})
-    assert (comparison.questions, comparison.left_out) == (2, 2)
+    assert (comparison.questions, comparison.not_compared) == (2, 2)
     assert (comparison.baseline.value, comparison.system.value) == (0, 0.5)
 
 
@@ -105,7 +105,7 @@ def test_what_is_shown_is_bounded_and_the_total_is_said() -> None:
 def test_what_differs_in_kind_gets_a_word_and_no_number(changes: dict[str, Any], because: str) -> None:
     comparison = compare(scored({1: ["a"]}), scored(**{"answers": {1: ["a"]}, **changes}))
     assert isinstance(comparison, NotComparable)
-    assert because in comparison.because
+    assert because in comparison.reason
     assert set(comparison_numbers(comparison)) == {"comparable", "because"}
 
 
@@ -126,15 +126,17 @@ def test_the_order_of_rows_says_nothing_and_the_other_way_round_it_is_the_opposi
     assert compared(before, {k: chances.sample(said, len(said)) for k, said in items}) == comparison
     assert opposite.difference.value == pytest.approx(-comparison.difference.value)  # type: ignore[operator]
     assert opposite.chance == comparison.chance
-    assert opposite.counts.only_system == comparison.counts.only_baseline
+    assert opposite.contingency.only_system == comparison.contingency.only_baseline
     assert (
-        comparison.counts.both_right + comparison.counts.both_wrong + comparison.counts.only_system
+        comparison.contingency.both_right
+        + comparison.contingency.both_wrong
+        + comparison.contingency.only_system
         <= comparison.questions
     )
     numbers_json(comparison_numbers(comparison))
 
 
-def graded(scores: Sequence[float | None], clusters: list[int] | None = None) -> Scored:
+def graded(scores: Sequence[float | None], clusters: list[int] | None = None) -> ScoredReport:
     """A system whose answers got these scores; full marks are right."""
     columns = {
         "_index_": pa.array(range(len(scores)), pa.int64()),
@@ -170,7 +172,7 @@ def test_full_marks_or_none_are_compared_as_right_and_wrong() -> None:
 def test_a_question_without_a_score_on_one_side_is_left_out() -> None:
     comparison = compare(graded([0.5, None, 0.5]), graded([0.5, 0.5, 0.75]))
     assert isinstance(comparison, Comparison)
-    assert (comparison.questions, comparison.left_out) == (2, 1)
+    assert (comparison.questions, comparison.not_compared) == (2, 1)
     assert comparison.difference.value == pytest.approx(0.125)
 
 
@@ -186,7 +188,7 @@ def test_questions_of_a_cluster_count_as_one() -> None:
     assert together.difference.low < 0 < apart.difference.low  # type: ignore[operator]
 
 
-def judged(*statuses: str) -> Scored:
+def judged(*statuses: str) -> ScoredReport:
     """A system with one row for each of these: right, wrong, failed or left out."""
     worth = {"right": 1.0, "wrong": 0.0, "failed": 0.0, "left out": None}
     correct = {"right": True, "wrong": False, "failed": False, "left out": None}
@@ -206,7 +208,7 @@ def test_what_nobody_could_grade_is_not_wrong() -> None:
     one = judged(*["right"] * 88, *["wrong"] * 72, *["left out"] * 40)
     comparison = compare(one, one)
     assert isinstance(comparison, Comparison)
-    assert (comparison.questions, comparison.left_out) == (160, 40)
+    assert (comparison.questions, comparison.not_compared) == (160, 40)
     assert comparison.baseline.value == comparison.system.value == 0.55
     assert comparison.baseline_rows == comparison.system_rows == RowCounts(scored=160, failed=0, left_out=40)
 
@@ -214,6 +216,6 @@ def test_what_nobody_could_grade_is_not_wrong() -> None:
 def test_a_row_that_failed_is_compared_as_wrong() -> None:
     comparison = compare(judged("right", "right", "left out"), judged("right", "failed", "right"))
     assert isinstance(comparison, Comparison)
-    assert (comparison.questions, comparison.left_out) == (2, 1)
+    assert (comparison.questions, comparison.not_compared) == (2, 1)
     assert (comparison.baseline.value, comparison.system.value) == (1.0, 0.5)
     assert comparison.system_rows == RowCounts(scored=2, failed=1, left_out=0)

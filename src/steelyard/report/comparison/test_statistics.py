@@ -10,10 +10,10 @@ from scipy.stats import binomtest, permutation_test, ttest_rel
 
 from steelyard.report.comparison import statistics as comparison_statistics
 from steelyard.report.comparison.statistics import (
-    chance,
-    chance_of_numbers,
-    difference,
-    difference_of_numbers,
+    score_chance,
+    score_difference,
+    share_chance,
+    share_difference,
 )
 from steelyard.report.statistics.intervals import Integers
 
@@ -37,13 +37,13 @@ def discordant(n: int, worse: int, better: int) -> np.ndarray[tuple[int], np.dty
     ("n", "worse", "better"), [(10, 0, 0), (50, 3, 9), (50, 9, 3), (899, 12, 40), (4, 0, 1)]
 )
 def test_the_interval_is_that_of_bonett_and_price(n: int, worse: int, better: int) -> None:
-    estimate = difference(discordant(n, worse, better))
+    estimate = share_difference(discordant(n, worse, better))
     assert estimate.value == pytest.approx((better - worse) / n)
     assert (estimate.low, estimate.high) == pytest.approx(bonett_price(n, worse, better))
 
 
 def test_systems_that_agree_everywhere_are_not_known_to_be_equal() -> None:
-    estimate = difference(discordant(100, 0, 0))
+    estimate = share_difference(discordant(100, 0, 0))
     assert estimate.value == 0
     assert estimate.low == -estimate.high < -0.02  # type: ignore[operator]
 
@@ -52,7 +52,7 @@ def test_with_many_questions_it_is_students_interval() -> None:
     chances = np.random.default_rng(7)
     a, b = chances.integers(0, 4, (2, 20_000)) / 3
     theirs = ttest_rel(b, a).confidence_interval(0.95)
-    estimate = difference(b - a)
+    estimate = share_difference(b - a)
     assert (estimate.low, estimate.high) == pytest.approx((theirs.low, theirs.high), abs=2e-5)
 
 
@@ -64,15 +64,19 @@ def test_the_interval_holds_the_truth_nearly_always() -> None:
         hard = chances.random(40)
         first = (chances.random((3, 40)) < 0.9 - 0.4 * hard).mean(axis=0)
         second = (chances.random((3, 40)) < 1.0 - 0.4 * hard).mean(axis=0)
-        estimate = difference(second - first)
+        estimate = share_difference(second - first)
         held += estimate.low <= 0.1 <= estimate.high  # type: ignore[operator]
     assert 0.94 < held / 2000 < 0.995
 
 
 def test_repeating_the_same_answers_narrows_nothing() -> None:
     """The question is the unit: 1 of 1 and 5 of 5 say the same."""
-    once = chance(integers(1, 0, 1, 1, 1), integers(*[1] * 5), integers(0, 0, 0, 0, 1), integers(*[1] * 5))
-    often = chance(integers(5, 0, 5, 5, 5), integers(*[5] * 5), integers(0, 0, 0, 0, 5), integers(*[5] * 5))
+    once = share_chance(
+        integers(1, 0, 1, 1, 1), integers(*[1] * 5), integers(0, 0, 0, 0, 1), integers(*[1] * 5)
+    )
+    often = share_chance(
+        integers(5, 0, 5, 5, 5), integers(*[5] * 5), integers(0, 0, 0, 0, 5), integers(*[5] * 5)
+    )
     assert once.p == pytest.approx(often.p) == pytest.approx(0.25)
 
 
@@ -81,7 +85,7 @@ def test_single_answers_are_mcnemars_exact_test(worse: int, better: int) -> None
     right = integers(*[1] * worse, *[0] * better, 1, 0)
     other = integers(*[0] * worse, *[1] * better, 1, 0)
     counts = np.ones_like(right)
-    result = chance(right, counts, other, counts)
+    result = share_chance(right, counts, other, counts)
     assert result.p == pytest.approx(binomtest(better, worse + better).pvalue, abs=1e-12)
     assert result.method == f"McNemar's exact test ({worse + better} questions differ)"
 
@@ -103,23 +107,23 @@ def test_several_answers_are_all_signs_counted(questions: list[tuple[int, int, i
         for signs in product((1, -1), repeat=len(steps))
     ]
     expected = sum(total >= abs(sum(steps)) for total in sums) / len(sums)
-    assert chance(columns[0], columns[1], columns[2], columns[3]).p == pytest.approx(expected, abs=1e-9)
+    assert share_chance(columns[0], columns[1], columns[2], columns[3]).p == pytest.approx(expected, abs=1e-9)
 
 
 def test_very_many_questions_take_the_normal_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     chances = np.random.default_rng(5)
     right, other = chances.integers(0, 3, (2, 3000))
     counts = np.full(3000, 2)
-    exact = chance(right, counts, other, counts)
+    exact = share_chance(right, counts, other, counts)
     monkeypatch.setattr(comparison_statistics, "MOST_SUMS", 10)
-    limit = chance(right, counts, other, counts)
+    limit = share_chance(right, counts, other, counts)
     assert limit.p == pytest.approx(exact.p, abs=0.02)
     assert (exact.method.split()[0], limit.method.split()[-1]) == ("exact", "limit")
 
 
 def test_no_difference_at_all_is_certainly_chance() -> None:
     one = integers(1, 0, 1)
-    assert chance(one, integers(1, 1, 1), one, integers(1, 1, 1)).p == 1
+    assert share_chance(one, integers(1, 1, 1), one, integers(1, 1, 1)).p == 1
 
 
 Numbers = st.lists(st.integers(-9, 9).map(lambda eighths: eighths / 8), min_size=1, max_size=9)
@@ -133,27 +137,27 @@ def test_few_numbers_are_all_signs_counted(values: list[float]) -> None:
         for signs in product((1, -1), repeat=len(values))
     ]
     expected = sum(total >= abs(sum(values)) for total in sums) / len(sums)
-    assert chance_of_numbers(np.array(values)).p == pytest.approx(expected, abs=1e-12)
+    assert score_chance(np.array(values)).p == pytest.approx(expected, abs=1e-12)
 
 
 def test_drawn_signs_are_scipys_permutation_test() -> None:
     values = np.random.default_rng(11).normal(0.15, 1, 300)
-    result = chance_of_numbers(values)
+    result = score_chance(values)
     theirs = permutation_test(
         (values,), np.mean, permutation_type="samples", n_resamples=5000, rng=np.random.default_rng(1)
     )
     assert result.p == pytest.approx(theirs.pvalue, abs=0.015)
     assert result.method == "sign-flip permutation test (9,999 draws, seed 0; 300 questions differ)"
-    assert chance_of_numbers(values) == result
+    assert score_chance(values) == result
 
 
 def test_very_many_numbers_are_students_test() -> None:
     a, b = np.random.default_rng(12).normal([[0.0], [0.03]], 1, (2, 5000))
     a[:100] = b[:100]
-    result = chance_of_numbers(b - a)
+    result = score_chance(b - a)
     theirs = ttest_rel(b, a)
     interval = theirs.confidence_interval(0.95)
-    gap = difference_of_numbers(b - a)
+    gap = score_difference(b - a)
     assert result.p == pytest.approx(theirs.pvalue)
     assert (gap.low, gap.high) == pytest.approx((interval.low, interval.high), rel=0.05)
 
@@ -162,31 +166,31 @@ def test_clusters_of_numbers_are_their_sums() -> None:
     """Copies of a question within a cluster say nothing new."""
     values = np.random.default_rng(13).normal(0.2, 1, 60)
     copied, clusters = np.repeat(values, 5), np.repeat(np.arange(60), 5)
-    once, often = difference_of_numbers(values), difference_of_numbers(copied, clusters)
-    assert chance_of_numbers(copied, clusters).p == pytest.approx(chance_of_numbers(values).p)
+    once, often = score_difference(values), score_difference(copied, clusters)
+    assert score_chance(copied, clusters).p == pytest.approx(score_chance(values).p)
     assert (often.low, often.high) == pytest.approx((once.low, once.high))
-    assert chance_of_numbers(copied).p < chance_of_numbers(values).p
+    assert score_chance(copied).p < score_chance(values).p
 
 
 def test_clusters_of_right_answers_change_sign_as_a_whole() -> None:
     """Three documents: the system is better on 3 of one, 2 of another, worse on 1 of the third."""
     right, other = integers(1, 1, 1, 1, 1, 0), integers(0, 0, 0, 0, 0, 1)
     one, clusters = np.ones_like(right), integers(0, 0, 0, 1, 1, 2)
-    result = chance(right, one, other, one, clusters)
+    result = share_chance(right, one, other, one, clusters)
     signs = [abs(3 * a + 2 * b - c) for a, b, c in product((1, -1), repeat=3)]
     assert result.p == pytest.approx(sum(total >= 4 for total in signs) / 8)
     assert result.method == "exact sign-flip permutation test (3 clusters differ)"
-    assert chance(right, one, other, one).method.startswith("McNemar's exact test")
+    assert share_chance(right, one, other, one).method.startswith("McNemar's exact test")
 
 
 def test_clusters_widen_the_interval_of_a_difference() -> None:
     steps = np.repeat([1.0, 0.0, 0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0], 10)
     clusters = np.repeat(np.arange(10), 10)
-    apart, together = difference(steps), difference(steps, clusters)
+    apart, together = share_difference(steps), share_difference(steps, clusters)
     assert together.value == apart.value == pytest.approx(0.2)
     assert together.high - together.low > 2 * (apart.high - apart.low)  # type: ignore[operator]
-    assert difference(steps, np.arange(100)) == apart
-    assert difference(steps, np.zeros(100, np.int64)).low is None
+    assert share_difference(steps, np.arange(100)) == apart
+    assert share_difference(steps, np.zeros(100, np.int64)).low is None
 
 
 def test_the_clustered_interval_of_a_difference_holds_the_truth() -> None:
@@ -196,7 +200,7 @@ def test_the_clustered_interval_of_a_difference_holds_the_truth() -> None:
     for _ in range(500):
         gain = np.repeat(chances.choice([-0.1, 0.3], 16), 10)
         first, second = chances.random(160) < 0.5, chances.random(160) < 0.5 + gain
-        estimate = difference(second.astype(float) - first, clusters)
+        estimate = share_difference(second.astype(float) - first, clusters)
         held += estimate.low <= 0.1 <= estimate.high  # type: ignore[operator]
     assert 0.93 < held / 500 <= 0.998
 
@@ -211,9 +215,9 @@ def test_paired_intervals_cover_and_tests_keep_their_size(n: int, gain: float, a
         first = chances.random(n) < 0.5
         fresh = chances.random(n) < 0.5 + gain / (1 - agree)
         second = np.where(chances.random(n) < agree, first, fresh)
-        estimate = difference(second.astype(float) - first)
+        estimate = share_difference(second.astype(float) - first)
         held += estimate.low <= gain <= estimate.high  # type: ignore[operator]
         one = np.ones(n, np.int64)
-        alarms += chance(second.astype(np.int64), one, first.astype(np.int64), one).p < 0.05
+        alarms += share_chance(second.astype(np.int64), one, first.astype(np.int64), one).p < 0.05
     assert 0.94 <= held / 3000 <= 0.985
     assert gain or alarms / 3000 <= 0.05

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from steelyard.errors import UsageError
-from steelyard.report.comparison.reports import Comparison, Scored, compare
+from steelyard.report.comparison.reports import Comparison, ScoredReport, compare
 from steelyard.report.results import Answer, Results
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.scoring import summarise
@@ -281,10 +281,10 @@ def test_a_document_counts_once_however_many_requests_it_has() -> None:
 def test_two_runs_are_compared_by_documents() -> None:
     one, other = scores([True, True, False, False, None]), scores([True, True, True, False, True])
     comparison = compare(
-        Scored("lm_eval.Task?task=x", (), "", one), Scored("lm_eval.Task?task=x", (), "", other)
+        ScoredReport("lm_eval.Task?task=x", (), "", one), ScoredReport("lm_eval.Task?task=x", (), "", other)
     )
     assert isinstance(comparison, Comparison)
-    assert (comparison.questions, comparison.left_out) == (5, 0)
+    assert (comparison.questions, comparison.not_compared) == (5, 0)
     assert (comparison.baseline.value, comparison.system.value) == (0.4, 0.8)
 
 
