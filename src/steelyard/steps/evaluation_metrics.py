@@ -1,14 +1,16 @@
 """`/metrics` of the evaluation client: its progress in Prometheus' form, on port 8002 of its Pod."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-
-from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from contextlib import asynccontextmanager, suppress
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from steelyard.evaluation.progress import Progress
 from steelyard.steps.common import Log
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 PORT = 8002
 _PREFIX = "steelyard_evaluation_"
@@ -28,20 +30,24 @@ _COUNTERS = {
 }
 
 
+SCRAPE_SECONDS = 5.0
+"""How long a scrape may take to be sent."""
+
+
 class Metrics:
-    """A registry of its own, filled when somebody asks."""
+    """Metrics that are made when somebody asks. Most evaluations are never asked: the libraries come with a scrape."""
 
     def __init__(self) -> None:
         self._progress: Progress | None = None
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
 
     def watch(self, progress: Progress) -> None:
         """Report `progress` from now on."""
         self._progress = progress
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> "Iterable[Metric]":
         """Yield the metrics at the registry's request."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
         if self._progress is None:
             return
         snapshot = self._progress.snapshot()
@@ -71,19 +77,38 @@ class Metrics:
             yield
             return
 
-        async def metrics(_: web.Request) -> web.Response:
-            body = generate_latest(self._registry)
-            return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-        app = web.Application()
-        app.router.add_get("/metrics", metrics)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.0)
-        await runner.setup()
+        server = None
         try:
-            try:
-                await web.TCPSite(runner, host, port).start()
-            except OSError as error:
-                log.warning("no metrics are served", reason=str(error))
+            server = await asyncio.start_server(self._answer, host, port)
+        except OSError as error:
+            log.warning("no metrics are served", reason=str(error))
+        try:
             yield
         finally:
-            await runner.cleanup()
+            if server is not None:
+                server.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request, and close its connection."""
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(SCRAPE_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+            status, kind, body = await self._response(*head.split(b" ", 2)[:2])
+            fields = f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close"
+            writer.write(f"HTTP/1.1 {status}\r\n{fields}\r\n\r\n".encode())
+            writer.write(b"" if head.startswith(b"HEAD ") else body)
+            await writer.drain()
+        writer.close()
+
+    async def _response(self, method: bytes, target: bytes = b"") -> tuple[str, str, bytes]:
+        """Return the status line's end, the content's type and the content."""
+        if target.partition(b"?")[0] != b"/metrics":
+            return "404 Not Found", "text/plain", b"there is only /metrics here\n"
+        if method not in {b"GET", b"HEAD"}:
+            return "405 Method Not Allowed", "text/plain", b"/metrics takes GET\n"
+        await asyncio.to_thread(import_module, "prometheus_client")  # 60 ms in which calls go on
+        from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+        registry = CollectorRegistry()
+        registry.register(self)
+        return "200 OK", CONTENT_TYPE_LATEST, generate_latest(registry)

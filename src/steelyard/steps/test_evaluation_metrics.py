@@ -1,9 +1,12 @@
 """Tests of a scrape of the evaluation client."""
 
+import asyncio
 import io
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import aiohttp
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from steelyard.evaluation.backlog import Work
@@ -49,3 +52,36 @@ async def test_a_port_that_is_taken_only_takes_the_metrics_away() -> None:
     async with Metrics().served(host, Log("test"), port), Metrics().served(host, Log("test", out), port):
         pass
     assert "no metrics are served" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        ("GET /metrics HTTP/1.1", 200),
+        ("HEAD /metrics?a=b HTTP/1.0", 200),
+        ("GET / HTTP/1.1", 404),
+        ("POST /metrics HTTP/1.1", 405),
+        ("nonsense", 404),
+    ],
+)
+async def test_what_is_answered(request_line: str, status: int) -> None:
+    host = free_host()
+    async with Metrics().served(host, Log("test"), port := free_port(host)):
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(f"{request_line}\r\nHost: {host}\r\n\r\n".encode())
+        answer = await reader.read()  # up to the end of the connection
+        writer.close()
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+
+
+async def test_connections_without_a_request_do_no_harm() -> None:
+    host = free_host()
+    async with Metrics().served(host, Log("test"), port := free_port(host)):
+        for garbage in (b"", b"GET", b"x" * 100_000):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(garbage)
+            with suppress(ConnectionError):
+                writer.write_eof()
+                assert await reader.read() == b""
+            writer.close()
+        assert await scrape(f"http://{host}:{port}/metrics") == {}
