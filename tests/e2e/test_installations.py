@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -48,6 +49,7 @@ CALLS = (
     Call(f"download evaluation {ID} out"),
     Call("eval compare empty empty", base="eval"),
     Call("eval export empty --output out", base="eval"),
+    Call("eval mock --port BUSY", base="eval"),
     Call(RUN, base="eval"),
     Call("eval run hf:me/rows --model m --url http://127.0.0.1:9/v1", base="eval", evaluation="hub"),
     Call("eval score empty --rubric exact-match", base="eval"),
@@ -162,7 +164,7 @@ def test_a_missing_extra_is_one_line(
     }
     answered = subprocess.run(
         [python, CALLER],
-        input=json.dumps([call.words.split() for call in calls]),
+        input=json.dumps([call.words.replace("BUSY", str(urlsplit(api).port)).split() for call in calls]),
         cwd=folder,
         env=environment,
         capture_output=True,
