@@ -1,6 +1,6 @@
-"""The collections for asyncio: the same methods as in `collections.py`, awaited; a test holds them to it.
+"""The collections for asyncio: the same methods as in `collections.py`, awaited. A test compares the two.
 
-What the methods do is said there; requests and flows are described once for both.
+The methods' docstrings stand there; requests and flows are described once for both.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from steelyard.client.collections import (
     Uploaded,
 )
 from steelyard.client.files import Paths, by_name
-from steelyard.client.flows import Bringing, Evidence, Flows
+from steelyard.client.flows import Evidence, Flows, UploadOptions
 from steelyard.client.pages import Pages
 from steelyard.client.transfer import Progress, quiet
 from steelyard.client.transport import AsyncTransport
@@ -38,19 +38,19 @@ E = TypeVar("E", bound=DyffEntity)
 A = TypeVar("A", bound=type)
 
 
-def _said_as(sync: type) -> Callable[[A], A]:
-    """The methods' docstrings are those of the sync class."""
+def _documented_by(sync: type) -> Callable[[A], A]:
+    """Give the methods of a class the docstrings of the sync class."""
 
-    def copied(made: A) -> A:
-        for name, method in vars(made).items():
+    def copy_docstrings(kind: A) -> A:
+        for name, method in vars(kind).items():
             if callable(method) and not name.startswith("_") and not method.__doc__:
                 method.__doc__ = getattr(sync, name).__doc__
-        return made
+        return kind
 
-    return copied
+    return copy_docstrings
 
 
-@_said_as(Collection)
+@_documented_by(Collection)
 class AsyncCollection(Generic[E]):
     """Entities of one kind."""
 
@@ -105,9 +105,9 @@ class AsyncCollection(Generic[E]):
         return await self._transport.send(self._calls.logs(id, since, limit))
 
 
-@_said_as(Uploaded)
+@_documented_by(Uploaded)
 class AsyncUploaded(AsyncCollection[E]):
-    """Kinds whose files a client brings."""
+    """Entities whose files the client uploads."""
 
     async def upload(
         self,
@@ -118,7 +118,9 @@ class AsyncUploaded(AsyncCollection[E]):
         wait: bool = False,
         timeout: float = WAIT_SECONDS,
     ) -> E:
-        return await self._transport.run(self._flows.upload(id, files, Bringing(progress, wait, timeout)))
+        return await self._transport.run(
+            self._flows.upload(id, files, UploadOptions(progress, wait, timeout))
+        )
 
     async def finalize(self, id: str) -> None:
         await self._transport.send(self._calls.finalize(id))
@@ -134,13 +136,13 @@ class AsyncUploaded(AsyncCollection[E]):
         idempotency_key: str | None = None,
         **fields: Any,
     ) -> E:
-        asked = {**fields, "account": account, "name": name}
+        request = {**fields, "account": account, "name": name}
         return await self._transport.run(
-            self._flows.from_files(folder, asked, idempotency_key, Bringing(progress, wait))
+            self._flows.from_files(folder, request, idempotency_key, UploadOptions(progress, wait))
         )
 
 
-@_said_as(Datasets)
+@_documented_by(Datasets)
 class AsyncDatasets(AsyncUploaded[Dataset]):
     """Rows that never change once they are Ready."""
 
@@ -148,7 +150,7 @@ class AsyncDatasets(AsyncUploaded[Dataset]):
         return await self.create_from_folder(by_name(files), account=account, name=name, **more)
 
 
-@_said_as(InferenceSessions)
+@_documented_by(InferenceSessions)
 class AsyncInferenceSessions(AsyncCollection[InferenceSession]):
     """Replicas that run for a while."""
 
@@ -167,7 +169,7 @@ class AsyncInferenceSessions(AsyncCollection[InferenceSession]):
         return await self._transport.run(self._flows.infer(id, endpoint, body, token))
 
 
-@_said_as(Accounts)
+@_documented_by(Accounts)
 class AsyncAccounts:
     """Accounts that own entities, and their permissions."""
 
@@ -219,11 +221,11 @@ class AsyncQuarantine:
         self._calls, self._transport = calls, transport
 
     async def list(self) -> list[QuarantinedEntity]:
-        """All entities in quarantine, the longest first."""
+        """Return all entities in quarantine, the longest there first."""
         return await self._transport.send(self._calls.quarantined())
 
     async def get(self, id: str, consumer: str | None = None) -> Sequence[QuarantinedEntity]:
-        """Quarantines of one entity, by consumer, with the messages that wait. Raises NotFound."""
+        """Return the quarantines of one entity, by consumer, with the messages that wait. Raises NotFound."""
         return await self._transport.send(self._calls.quarantined_entity(id, consumer))
 
     async def release(self, id: str, consumer: str | None = None) -> Status:

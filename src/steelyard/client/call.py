@@ -24,23 +24,23 @@ class Call(Generic[T]):
     json: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float = SECONDS
-    """Longest silence of the platform."""
+    """Longest time without a byte from the platform."""
     repeatable: bool = True
-    """Whether it does no harm to send it again when its answer was lost."""
+    """True if sending it again does no harm when its answer was lost."""
 
     def read(self, response: httpx.Response) -> T:
-        """The answer. Raises ApiError, UnexpectedAnswer."""
+        """Return the answer. Raises ApiError, UnexpectedAnswer."""
         return read(response, self.answer)
 
 
 def read(response: httpx.Response, kind: type[T]) -> T:
-    """An answer's body. Raises ApiError, UnexpectedAnswer."""
-    if not response.is_success:  # redirects are not followed: the token would go along
+    """Return an answer's body as a value of a type. Raises ApiError, UnexpectedAnswer."""
+    if not response.is_success:  # a redirect is an error too: followed, it would take the token along
         raise error_for(response)
     if kind is type(None):
         return None  # whatever the body
     try:
-        # A newer platform may say more than this client knows.
+        # A newer platform may send fields that this client does not know.
         answer: T = _adapter(kind).validate_json(response.content, extra="ignore")
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -56,7 +56,7 @@ _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Made once: it takes some milliseconds."""
+    """Return the adapter of a type; making one takes some milliseconds."""
     if kind not in _ADAPTERS:
         _ADAPTERS[kind] = TypeAdapter(kind)
     return _ADAPTERS[kind]

@@ -1,4 +1,4 @@
-"""Every request that the platform answers, described once; the sync and the async client only send them."""
+"""Descriptions of all requests; the sync and the async client only send them."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -29,25 +29,25 @@ Request = BaseModel | Fields | None
 Grants = Sequence[AccessGrant | Mapping[str, Any]]
 
 LOG_SECONDS = 150.0
-"""The platform itself waits up to two minutes for lines."""
+"""Time-out for logs: the platform itself waits up to two minutes for lines."""
 FINALIZE_SECONDS = INFER_SECONDS = 900.0
 
 
 def body_of(request: Request, fields: Fields) -> dict[str, Any]:
-    """A request as JSON values: a request of the schema, or plain fields; what is None is left out."""
-    given = json_of(request) if request is not None else {}
-    return {name: json_of(value) for name, value in {**given, **fields}.items() if value is not None}
+    """Return a request of the schema, or plain fields, as JSON values without those that are None."""
+    content = json_of(request) if request is not None else {}
+    return {name: json_of(value) for name, value in {**content, **fields}.items() if value is not None}
 
 
 def json_of(value: Any) -> Any:
-    """A value with everything in it as JSON has it. Raises TypeError for what JSON has not."""
+    """Return a value in the form of JSON. Raises ValueError for a time without a zone."""
     match value:
         case BaseModel():
             return value.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
         case Mapping():
-            return {str(key): json_of(each) for key, each in value.items()}
+            return {str(key): json_of(item) for key, item in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [json_of(each) for each in value]
+            return [json_of(item) for item in value]
         case datetime():
             if value.tzinfo is None:
                 raise ValueError(f"{value.isoformat()} should have a time zone, such as datetime.UTC")
@@ -56,23 +56,23 @@ def json_of(value: Any) -> Any:
 
 
 def keyed(key: str | None = None) -> dict[str, str]:
-    """So that a request which is sent again is known as the same one: nothing is made or changed twice."""
+    """Return the header by which the platform knows a repeat: nothing is created or changed twice."""
     return {"Idempotency-Key": key or uuid.uuid4().hex}
 
 
 def post(path: str, answer: type[Any], json: Any = None, key: str | None = None, **more: Any) -> Call[Any]:
-    """A POST always has a key."""
+    """Describe a POST request, which always has an idempotency key."""
     return Call("POST", path, answer, json=json, headers=keyed(key), **more)
 
 
 class Calls(Generic[E]):
-    """The requests of one collection; `path` is its route, `entity` the type of its entities."""
+    """Requests of one collection; `path` is its route, `entity` the type of its entities."""
 
     def __init__(self, path: str, entity: type[E]) -> None:
         self.path, self.entity = f"/{path}", entity
 
     def of(self, id: str, *more: str) -> str:
-        """The path of one entity, or of something about it."""
+        """Return the path of one entity, or of something below it."""
         return "/".join([self.path, quote(id, safe=""), *more])
 
     def create(self, request: Request, fields: Fields, key: str | None) -> Call[E]:
@@ -173,7 +173,7 @@ class Calls(Generic[E]):
         return Call("PUT", self.of(id, "permissions"), list[AccessGrant], json=body, headers=keyed())
 
     def create_token(self, id: str, grants: Grants, expires: datetime) -> Call[str]:
-        """The platform keeps no token and so cannot show it again: the request is not repeated blindly."""
+        """Describe the request for a token. It is not repeated: the platform would make another token."""
         body = {"grants": json_of(grants), "expires": json_of(expires)}
         return post(self.of(id, "tokens"), str, body, repeatable=False)
 

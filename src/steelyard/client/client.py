@@ -40,10 +40,10 @@ from steelyard.schema.report import Report
 class Client:
     """The platform, from Python: `Client().evaluations.create(…)`.
 
-    `endpoint` ends in /v0. What is not given is looked for in `STEELYARD_API_ENDPOINT` and `STEELYARD_API_TOKEN`, in
-    `DYFF_API_ENDPOINT` and `DYFF_API_TOKEN`, in `./.steelyard` and in the user's state folder. Raises NotConfigured.
-    Requests that got no answer are sent again, as `retries` says; each carries a key, so that nothing is made or
-    changed twice. `http` sends them, for tests and for proxies of one's own.
+    `endpoint` ends in /v0. If endpoint or token are not given, they are taken from `STEELYARD_API_ENDPOINT` and
+    `STEELYARD_API_TOKEN`, `DYFF_API_ENDPOINT` and `DYFF_API_TOKEN`, `./.steelyard` or the user's state folder. Raises
+    NotConfigured. Requests without an answer are sent again, as `retries` says; each has an idempotency key, so that
+    nothing is created or changed twice. `http` sends the requests, for tests and for proxies of your own.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Client:
         self.quarantine = Quarantine(Calls("quarantine", QuarantinedEntity), transport)
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -87,9 +87,9 @@ class Client:
 
 
 class AsyncClient:
-    """As `Client`, for asyncio: the same collections and methods, awaited; `query` is iterated with `async for`.
+    """The platform, from asyncio: the collections and methods of `Client`, awaited; `async for` iterates a `query`.
 
-    Files are carried on threads, by `files`.
+    Files are transferred on threads, by the HTTP client `files`.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class AsyncClient:
         self.quarantine = AsyncQuarantine(Calls("quarantine", QuarantinedEntity), transport)
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         await self._http.aclose()
         self._files.close()
 
@@ -138,5 +138,5 @@ class AsyncClient:
 
 
 def _http(connection: Connection) -> httpx.Client:
-    """Proxies of the environment are for what is not on this machine."""
+    """Return an HTTP client; the environment's proxies are not used for this machine itself."""
     return httpx.Client(trust_env=not connection.is_local)

@@ -1,7 +1,7 @@
-"""`client.datasets`, `client.evaluations` …: what can be done with the entities of one kind.
+"""The collections `client.datasets`, `client.evaluations` …: methods for the entities of one kind.
 
-`async_collections.py` has the same methods, awaited. Neither decides anything: requests are described in `calls.py`,
-what takes several of them in `flows.py`.
+`async_collections.py` has the same methods, awaited. Neither decides anything: single requests are described in
+`calls.py`, sequences of requests in `flows.py`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from steelyard.client.calls import Calls, Grants, Request
 from steelyard.client.files import Paths, by_name
-from steelyard.client.flows import Bringing, Evidence, Flows
+from steelyard.client.flows import Evidence, Flows, UploadOptions
 from steelyard.client.pages import Pages
 from steelyard.client.transfer import Progress, quiet
 from steelyard.client.transport import Transport
@@ -39,81 +39,84 @@ class Collection(Generic[E]):
         self._flows = Flows(calls, transport.sender.retries)
 
     def create(self, request: Request = None, *, idempotency_key: str | None = None, **fields: Any) -> E:
-        """Make an entity of a create request of `steelyard.schema.requests`, or of its fields.
+        """Create an entity from a request of `steelyard.schema.requests`, or from its fields.
 
-        With an `idempotency_key`, a repeat gives the same entity. Raises Invalid, which names the field.
+        With an `idempotency_key`, a repeat returns the same entity. Raises Invalid, which names the field.
         """
         return self._transport.send(self._calls.create(request, fields, idempotency_key))
 
     def get(self, id: str) -> E:
-        """The entity. Raises NotFound."""
+        """Return the entity. Raises NotFound."""
         return self._transport.send(self._calls.get(id))
 
     def query(self, **filters: Any) -> Iterator[E]:
-        """Every entity that matches, page by page, oldest first unless `orderBy` and `order` say otherwise.
+        """Yield every entity that matches, page by page, oldest first unless `orderBy` and `order` say otherwise.
 
-        Filters are the API's: `status="Ready"`, `name=…`, `labels={…}`, `dataset=<id>`; of a list, one has to match.
-        `query={…}`, or a list of alternatives, holds more. `limit` is the most that come. Raises Invalid for a filter
-        that the kind does not have.
+        Filters are the API's: `status="Ready"`, `name=…`, `labels={…}`, `dataset=<id>`; of a list, one must match.
+        `query={…}` has further filters, or a list of alternatives. `limit` is the maximum number of entities. Raises
+        Invalid for a filter that the kind does not have.
         """
         pages = Pages(self._calls.path, self._calls.entity, filters, filters.pop("limit", None))
         while (call := pages.call()) is not None:
             yield from pages.take(self._transport.send(call))
 
     def delete(self, id: str) -> Status:
-        """Delete it; what still runs of it is ended. `message` of the answer says what uses it."""
+        """Delete the entity and end its workflow. `message` of the answer names the entities that use it."""
         return self._transport.send(self._calls.delete(id))
 
     def label(self, id: str, labels: Mapping[str, str | None]) -> None:
-        """Set labels, and with None take them away; others stay."""
+        """Set labels; None removes a label, others stay."""
         self._transport.send(self._calls.label(id, labels))
 
     def documentation(self, id: str) -> DocumentationBase:
-        """What a person reads about it."""
+        """Return the documentation of the entity."""
         return self._transport.send(self._calls.documentation(id))
 
     def edit_documentation(self, id: str, **patch: str | None) -> DocumentationBase:
-        """Set `title` (at most 140 characters), `summary` (280), `fullPage`; None takes away, others stay."""
+        """Set `title` (at most 140 characters), `summary` (280), `fullPage`; None removes a text, others stay."""
         return self._transport.send(self._calls.edit_documentation(id, patch))
 
     def terminate(self, id: str) -> Status:
-        """End what runs of it."""
+        """End the entity's workflow."""
         return self._transport.send(self._calls.terminate(id))
 
     def wait(
         self, id: str, *, timeout: float = WAIT_SECONDS, on_change: Callable[[E], None] | None = None
     ) -> E:
-        """The entity once it has ended well; a session once it is ready. `timeout` in seconds.
+        """Wait until the entity has ended well, or a session is ready; return the entity. `timeout` is in seconds.
 
-        `on_change` is called with the entity at first and whenever its status, reason or message has changed. A
-        platform that is started again meanwhile is waited for. Raises WorkflowFailed, and WaitTimeout, which says
-        what it waits for.
+        `on_change` is called with the entity at first, and whenever its status, reason or message has changed. A
+        restart of the platform is waited for. Raises WorkflowFailed, and WaitTimeout, which says what the entity
+        waits for.
         """
         return self._transport.run(self._flows.wait(id, timeout, on_change))
 
     def download(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> list[Path]:
-        """Its files, into a folder. What is there already and is the same stays, so that a download that broke off is
-        completed by another one. Raises TransferFailed, also where something else is in the way.
+        """Download the entity's files into a folder, and return their paths.
+
+        Files that are there already with the same content stay, so that another call completes a download that broke
+        off. Raises TransferFailed, also if a file with other content is there.
         """
         return self._transport.run(self._flows.download(id, Path(folder), progress))
 
     def download_evidence(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> Evidence:
-        """A report or an audit with everything that it was made from, laid out to be checked by
-        `steelyard report verify` and `steelyard audit verify`. Raises TransferFailed.
+        """Download a report or an audit with everything that it was made from. Raises TransferFailed.
+
+        `steelyard report verify` and `steelyard audit verify` check the folder.
         """
         return self._transport.run(self._flows.evidence(id, Path(folder), progress))
 
     def progress(self, id: str) -> WorkflowProgress:
-        """How far its workflow is, or what it waits for and how far that is."""
+        """Return the progress of the workflow, or what it waits for and how far that is."""
         return self._transport.send(self._calls.progress(id))
 
     def logs(self, id: str, *, since: str | None = None, limit: int = 1000) -> WorkflowLogsResponse:
-        """The newest lines that its Pods have written; `since` such as 1h, 30m or 2d."""
+        """Return the newest lines of the workflow's Pods; `since` such as 1h, 30m or 2d."""
         return self._transport.send(self._calls.logs(id, since, limit))
 
 
 class Uploaded(Collection[E]):
-    """Kinds whose files a client brings."""
+    """Entities whose files the client uploads."""
 
     def upload(
         self,
@@ -124,14 +127,14 @@ class Uploaded(Collection[E]):
         wait: bool = False,
         timeout: float = WAIT_SECONDS,
     ) -> E:
-        """Bring the files that the entity names, from a folder or each by its name, and finalize it.
+        """Upload the files that the entity names, from a folder or from a mapping of names to paths, and finalize it.
 
-        With `wait`, until it is Ready. Raises BadFiles, TransferFailed.
+        With `wait`, return once the entity is Ready. Raises BadFiles, TransferFailed.
         """
-        return self._transport.run(self._flows.upload(id, files, Bringing(progress, wait, timeout)))
+        return self._transport.run(self._flows.upload(id, files, UploadOptions(progress, wait, timeout)))
 
     def finalize(self, id: str) -> None:
-        """Say that every file is there; from now on nothing of it changes."""
+        """Finish the upload: the platform verifies the files, which never change from then on."""
         self._transport.send(self._calls.finalize(id))
 
     def create_from_folder(
@@ -145,15 +148,16 @@ class Uploaded(Collection[E]):
         idempotency_key: str | None = None,
         **fields: Any,
     ) -> E:
-        """An entity of a folder's files, uploaded; what begins with a dot is left out.
+        """Create an entity of a folder's files, and upload them. Files whose names begin with a dot are left out.
 
-        Of a dataset, the Parquet files, whose schema is read from them unless `schema` is given (this needs pyarrow);
-        of a model, `resources` is by default the storage that its files take. With `wait`, until it is Ready; with an
-        `idempotency_key`, a repeat finishes what was begun. Raises BadFiles, TransferFailed.
+        A dataset takes the Parquet files, whose schema is read from them unless `schema` is given (this needs pyarrow).
+        A model's `resources` are by default the storage that its files take. With `wait`, return once the entity is
+        Ready. With an `idempotency_key`, a repeat completes what an earlier call has begun. Raises BadFiles,
+        TransferFailed.
         """
-        asked = {**fields, "account": account, "name": name}
+        request = {**fields, "account": account, "name": name}
         return self._transport.run(
-            self._flows.from_files(folder, asked, idempotency_key, Bringing(progress, wait))
+            self._flows.from_files(folder, request, idempotency_key, UploadOptions(progress, wait))
         )
 
 
@@ -161,7 +165,7 @@ class Datasets(Uploaded[Dataset]):
     """Rows that never change once they are Ready."""
 
     def create_from_parquet(self, *files: Path | str, account: str, name: str, **more: Any) -> Dataset:
-        """A dataset of Parquet files, under their own names. `more` is as of `create_from_folder`."""
+        """Create a dataset of Parquet files under their own names. `more` are arguments of `create_from_folder`."""
         return self.create_from_folder(by_name(files), account=account, name=name, **more)
 
 
@@ -171,81 +175,81 @@ class InferenceSessions(Collection[InferenceSession]):
     def create(  # type: ignore[override]  # a session comes with its token
         self, request: Request = None, *, idempotency_key: str | None = None, **fields: Any
     ) -> InferenceSessionAndToken:
-        """Start a session; its token is good for it alone."""
+        """Start a session; the answer has a token that counts for it alone."""
         return self._transport.run(self._flows.session(request, fields, idempotency_key))
 
     def ready(self, id: str) -> bool:
-        """Whether a replica answers."""
+        """Return whether a replica answers."""
         return self._transport.run(self._flows.ready(id))
 
     def token(self, id: str, *, expires: datetime | None = None) -> str:
-        """Another token of the session; by default it ends with the session."""
+        """Return another token of the session; by default it expires at the session's end."""
         return self._transport.send(self._calls.session_token(id, expires))
 
     def infer(self, id: str, endpoint: str, body: Any, *, token: str | None = None) -> Any:
-        """What a replica answers to a JSON body at its `endpoint`.
+        """Send a JSON body to an `endpoint` of a replica, and return its answer.
 
-        Without a `token`, the client uses the one that came with the session, or asks for one. The body goes out as
-        it is: pipelines of the service's interface are not applied.
+        Without a `token`, the client uses the one that came with the session, or asks for one. The body is sent
+        unchanged: pipelines of the service's interface are not applied.
         """
         return self._transport.run(self._flows.infer(id, endpoint, body, token))
 
 
 class Accounts:
-    """Who owns entities, and who may do what."""
+    """Accounts that own entities, and their permissions."""
 
     def __init__(self, calls: Calls[Account], transport: Transport) -> None:
         self._calls, self._transport = calls, transport
 
     def create(self, name: str, *, idempotency_key: str | None = None) -> Account:
-        """An account; its name is its own. Raises Conflict where another has it.
+        """Create an account. Raises Conflict if another account has the name.
 
-        With an `idempotency_key`, a repeat gives the same account.
+        With an `idempotency_key`, a repeat returns the same account.
         """
         return self._transport.send(self._calls.create_account({"name": name}, idempotency_key))
 
     def get(self, id: str) -> Account:
-        """The account. Raises NotFound."""
+        """Return the account. Raises NotFound."""
         return self._transport.send(self._calls.get(id))
 
     def query(self, **filters: Any) -> Iterator[Account]:
-        """All accounts that the token may see; `name` names one."""
+        """Yield the accounts that the token may see; `name` selects one."""
         yield from self._transport.send(self._calls.all(filters))
 
     def delete(self, id: str) -> Status:
-        """Delete it and end its keys; what it owns stays."""
+        """Delete the account and end its keys; the entities that it owns stay."""
         return self._transport.send(self._calls.delete(id))
 
     def suspend(self, id: str) -> Status:
-        """Let none of its keys count until it is reactivated; what it owns stays and goes on."""
+        """Suspend the account: its keys do not count until it is reactivated. Its workflows go on."""
         return self._transport.send(self._calls.suspend(id))
 
     def reactivate(self, id: str) -> Status:
-        """Let its keys count again."""
+        """Reactivate the account: its keys count again."""
         return self._transport.send(self._calls.reactivate(id))
 
     def rotate_signing_key(self) -> str:
-        """Sign tokens with a new key from now on, whose id is returned; earlier tokens stay good until they expire."""
+        """Sign tokens with a new key from now on, and return its id. Earlier tokens count until they expire."""
         return self._transport.send(self._calls.rotate_signing_key())
 
     def permissions(self, id: str) -> list[AccessGrant]:
-        """What keys of the account may be given at most."""
+        """Return the permissions of the account: the most that its keys may be granted."""
         return self._transport.send(self._calls.permissions(id))
 
     def set_permissions(self, id: str, permissions: Grants) -> list[AccessGrant]:
-        """Replace them."""
+        """Replace the permissions of the account, and return the new ones."""
         return self._transport.send(self._calls.set_permissions(id, permissions))
 
     def create_token(self, id: str, *, grants: Grants, expires: datetime) -> str:
-        """A token, shown this once. Raises Forbidden for more than the account may."""
+        """Create a token, which is shown this once. Raises Forbidden for grants that the account lacks."""
         return self._transport.send(self._calls.create_token(id, grants, expires))
 
     def tokens(self, id: str) -> list[APIKey]:
-        """Its keys."""
+        """Return the keys of the account."""
         return self._transport.send(self._calls.tokens(id))
 
     def revoke(self, id: str, key: str | None = None) -> None:
-        """End one key, or all."""
+        """End one key, or all keys."""
         self._transport.send(self._calls.revoke(id, key))
 
 
@@ -256,11 +260,11 @@ class Quarantine:
         self._calls, self._transport = calls, transport
 
     def list(self) -> list[QuarantinedEntity]:
-        """All entities in quarantine, the longest first."""
+        """Return all entities in quarantine, the longest there first."""
         return self._transport.send(self._calls.quarantined())
 
     def get(self, id: str, consumer: str | None = None) -> Sequence[QuarantinedEntity]:
-        """Quarantines of one entity, by consumer, with the messages that wait. Raises NotFound."""
+        """Return the quarantines of one entity, by consumer, with the messages that wait. Raises NotFound."""
         return self._transport.send(self._calls.quarantined_entity(id, consumer))
 
     def release(self, id: str, consumer: str | None = None) -> Status:

@@ -1,4 +1,4 @@
-"""Where the platform is, and with which token: arguments, environment, or what runs on this machine."""
+"""Finds the address and token of the platform: arguments, environment, or a platform on this machine."""
 
 import ipaddress
 import json
@@ -20,7 +20,7 @@ class Connection:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on this machine, where no proxy leads to."""
+        """True for an address on this machine, which no proxy can reach."""
         host = urlsplit(self.endpoint).hostname or ""
         try:
             return ipaddress.ip_address(host).is_loopback
@@ -29,39 +29,40 @@ class Connection:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Somewhere that an address, a token or both may be written."""
+class _Source:
+    """A source of an address, a token or both."""
 
     name: str
     endpoint: str | None
     token: str | None
     file: bool = False
     names: tuple[str, str] = ("", "")
-    """What the address and the token are called here."""
+    """Names of address and token in this source, for messages."""
 
 
 def find(
     endpoint: str | None = None, token: str | None = None, environment: Mapping[str, str] = os.environ
 ) -> Connection:
-    """The first address of: the argument, `STEELYARD_API_ENDPOINT`, `DYFF_API_ENDPOINT`, the ready file of
-    `./.steelyard`, that of the user's state folder. The first token in the same order, without those that belong to
-    another address: a token goes nowhere but where it is meant to. What is set and empty is an error, and is not looked
-    for elsewhere: a secret that a script has lost must not become the administrator's token of this machine. Raises
-    NotConfigured.
+    """Return the address and token to use. Raises NotConfigured.
+
+    The address is the first of: the argument, `STEELYARD_API_ENDPOINT`, `DYFF_API_ENDPOINT`, the ready file of
+    `./.steelyard`, that of the user's state folder. The token is the first in the same order that does not belong to
+    another address: a token is sent only where it is meant to go. A value that is set and empty is an error: a secret
+    that a script has lost must not be replaced by the administrator's token of this machine.
     """
-    places = _places(endpoint, token, environment)
-    chosen = next((place for place in places if place.endpoint is not None), None)
+    sources = _sources(endpoint, token, environment)
+    chosen = next((source for source in sources if source.endpoint is not None), None)
     if chosen is None or chosen.endpoint is None:
-        raise _missing("address", "endpoint", places)
+        raise _missing("address", "endpoint", sources)
     if not chosen.endpoint:
         raise NotConfigured(
             f"{chosen.names[0]} is set and empty: give it the address of a platform, with /v0, or unset it"
         )
     if urlsplit(chosen.endpoint).scheme not in {"http", "https"}:
         raise NotConfigured(f"{chosen.name}: {chosen.endpoint!r} should begin with http:// or https://")
-    holder = _token_place(chosen, places)
+    holder = _token_source(chosen, sources)
     if holder is None or holder.token is None:
-        raise _missing("token", "token", places, f" for {chosen.endpoint} (from {chosen.name})")
+        raise _missing("token", "token", sources, f" for {chosen.endpoint} (from {chosen.name})")
     if not holder.token:
         raise NotConfigured(
             f"{holder.names[1]} is set and empty: give it a token for {chosen.endpoint}, or unset it, so that another "
@@ -70,23 +71,23 @@ def find(
     return Connection(chosen.endpoint, holder.token)
 
 
-def _token_place(chosen: _Place, places: Sequence[_Place]) -> _Place | None:
-    """What runs on this machine has a token of its own, which goes before that of another platform."""
-    mine = [places[0], places[1], chosen, *places[2:]] if chosen.file else places
-    for place in mine:
-        if place.token is not None and place.endpoint in {None, chosen.endpoint}:
-            return place
+def _token_source(chosen: _Source, sources: Sequence[_Source]) -> _Source | None:
+    """Return the source of the token. A platform on this machine has its own, which goes before the environment's."""
+    order = [sources[0], sources[1], chosen, *sources[2:]] if chosen.file else sources
+    for source in order:
+        if source.token is not None and source.endpoint in {None, chosen.endpoint}:
+            return source
     return None
 
 
-def _places(endpoint: str | None, token: str | None, environment: Mapping[str, str]) -> Sequence[_Place]:
-    def variables(prefix: str) -> _Place:
+def _sources(endpoint: str | None, token: str | None, environment: Mapping[str, str]) -> Sequence[_Source]:
+    def variables(prefix: str) -> _Source:
         names = f"{prefix}_API_ENDPOINT", f"{prefix}_API_TOKEN"
-        return _Place(" and ".join(names), *_tidy(*map(environment.get, names)), names=names)
+        return _Source(" and ".join(names), *_tidy(*map(environment.get, names)), names=names)
 
     arguments = "the argument endpoint (--endpoint)", "the argument token (--token)"
     return (
-        _Place("the arguments", *_tidy(endpoint, token), names=arguments),
+        _Source("the arguments", *_tidy(endpoint, token), names=arguments),
         variables("STEELYARD"),
         variables("DYFF"),
         *(_ready_file(path) for path in _ready_files(environment)),
@@ -94,36 +95,36 @@ def _places(endpoint: str | None, token: str | None, environment: Mapping[str, s
 
 
 def _tidy(endpoint: object, token: object) -> tuple[str | None, str | None]:
-    """Paths are joined to the address with a slash of their own."""
+    """Return both without spaces around them, and the address without a slash at its end."""
     address = endpoint.strip().rstrip("/") if isinstance(endpoint, str) else None
     secret = token.strip() if isinstance(token, str) else None
     return address, secret
 
 
-def _missing(what: str, argument: str, places: Sequence[_Place], where: str = "") -> NotConfigured:
-    looked = "; ".join(each.name for each in places)
+def _missing(what: str, argument: str, sources: Sequence[_Source], where: str = "") -> NotConfigured:
+    names = "; ".join(source.name for source in sources)
     return NotConfigured(
         f"there is no {what} of a platform{where}: give the argument {argument}, set "
-        f"STEELYARD_API_{argument.upper()}, or start a platform with: steelyard up (looked at: {looked})"
+        f"STEELYARD_API_{argument.upper()}, or start a platform with: steelyard up (looked at: {names})"
     )
 
 
 def _ready_files(environment: Mapping[str, str]) -> Sequence[Path]:
-    """What `steelyard up` writes when it is ready; by default it is told to use one of these folders."""
+    """Return the paths of the ready files that `steelyard up` writes, in its usual state folders."""
     base = environment.get("XDG_STATE_HOME") or ""
     home = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
     return Path(".steelyard", "ready.json"), home / "steelyard" / "ready.json"
 
 
-def _ready_file(path: Path) -> _Place:
+def _ready_file(path: Path) -> _Source:
     try:
         content = json.loads(path.read_text())
     except FileNotFoundError:
-        return _Place(f"{path}, which is not there", None, None, file=True)
+        return _Source(f"{path}, which is not there", None, None, file=True)
     except (OSError, ValueError) as error:
-        return _Place(f"{path}, which cannot be read: {error}", None, None, file=True)
-    found = content if isinstance(content, dict) else {}
-    api, token = _tidy(found.get("api"), found.get("token"))
-    return _Place(
+        return _Source(f"{path}, which cannot be read: {error}", None, None, file=True)
+    values = content if isinstance(content, dict) else {}
+    api, token = _tidy(values.get("api"), values.get("token"))
+    return _Source(
         str(path) if api else f"{path}, of which no API runs", api or None, token or None, file=True
     )

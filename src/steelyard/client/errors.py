@@ -1,4 +1,4 @@
-"""What the client raises: one class per reason, so that a caller catches what it can do something about."""
+"""Errors of the client: one class per reason, so that a caller catches those that it can handle."""
 
 from typing import Any
 
@@ -8,23 +8,23 @@ from steelyard.errors import SteelyardError, UsageError
 
 
 class ClientError(SteelyardError):
-    """Anything that went wrong between the client and the platform."""
+    """Base class of all errors of the client."""
 
 
 class NotConfigured(ClientError, UsageError):
-    """No address or no token was found; the message says where they were looked for."""
+    """There is no address or no token; the message says where they were looked for."""
 
     exit_code = 2
 
 
 class BadFiles(ClientError, UsageError):
-    """The files named are not there, or not what is needed; the message says which and why."""
+    """Files are missing or unsuitable; the message says which and why."""
 
     exit_code = 2
 
 
 class MissingPackage(ClientError, UsageError):
-    """Something needs a package that the client alone does not; the message says which, and how it is installed."""
+    """A package is not installed that this function needs; the message says which, and how to install it."""
 
     exit_code = 2
 
@@ -34,11 +34,11 @@ class Unreachable(ClientError):
 
 
 class UnexpectedAnswer(ClientError):
-    """What answered does not answer as the platform does; the address may be another program's."""
+    """An answer is not one of the platform's; the address may be another program's."""
 
 
 class TransferFailed(ClientError):
-    """A file could not be uploaded or downloaded, or is not what its digest says."""
+    """A file could not be uploaded or downloaded, or its content does not match its digest."""
 
 
 class TransferBroken(TransferFailed):
@@ -50,7 +50,7 @@ class TransferBroken(TransferFailed):
 
 
 class LinkExpired(TransferFailed):
-    """A signed address is no good any more. The client asks for another by itself, once."""
+    """A signed URL has expired. The client asks for another by itself, once."""
 
 
 class WorkflowFailed(ClientError):
@@ -82,7 +82,7 @@ class BadRequest(ApiError):
 
 
 class Unauthenticated(ApiError):
-    """401: there is no token, or it is no good."""
+    """401: there is no token, or it does not count."""
 
 
 class Forbidden(ApiError):
@@ -110,11 +110,11 @@ class RateLimited(ApiError):
 
 
 class NotImplementedYet(ApiError):
-    """501: the platform knows it and does not serve it."""
+    """501: the platform knows this request and does not serve it."""
 
 
 class Unavailable(ApiError):
-    """502, 503, 504: the platform cannot do it now."""
+    """502, 503, 504: the platform cannot do this now."""
 
 
 _BY_REASON: dict[str, type[ApiError]] = {
@@ -144,28 +144,28 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     503: Unavailable,
     504: Unavailable,
 }
-"""For what answers without a reason, such as a proxy."""
+"""Classes for answers without a reason, such as a proxy's."""
 
 
 def error_for(response: httpx.Response) -> ApiError:
-    """The error that an answer tells of: by its `reason`, else by its status."""
+    """Return the error of an answer: by its `reason`, else by its status."""
     content = _content(response)
     reason = str(content.get("reason") or "")
-    made = _BY_REASON.get(reason) or _BY_STATUS.get(response.status_code, ApiError)
+    kind = _BY_REASON.get(reason) or _BY_STATUS.get(response.status_code, ApiError)
     detail = content.get("detail") or response.reason_phrase or "the request was refused"
     field = content.get("field")
     message = f"{detail} ({response.status_code}{_request_id(response)})"
-    return made(response.status_code, reason or made.__name__, message, str(field) if field else None)
+    return kind(response.status_code, reason or kind.__name__, message, str(field) if field else None)
 
 
 def _request_id(response: httpx.Response) -> str:
-    """For faults of the platform: what to look for in its logs."""
+    """Return the id to look for in the platform's logs, if the failure is the platform's."""
     id = response.request.headers.get("x-request-id") if response.status_code >= 500 else None
     return f", request {id}" if id else ""
 
 
 def _content(response: httpx.Response) -> dict[str, Any]:
-    """The body of a refusal; of one that is no JSON, its text, unless it is a page."""
+    """Return the body of a refusal; one that is not JSON becomes the detail, unless it is an HTML page."""
     try:
         content = response.json()
     except ValueError:

@@ -1,7 +1,7 @@
-"""What takes several requests, pauses and files, written once for both clients.
+"""Flows: sequences of requests, pauses and file transfers, written once for both clients.
 
-A flow is a generator that yields steps and is sent what became of them; `transport.py` carries the steps out, sync or
-async. Single requests are calls (`calls.py`); flows are in `flows.py`.
+A flow is a generator that yields steps and receives their results; `transport.py` carries the steps out, sync or async.
+Single requests are calls (`calls.py`); the flows are in `flows.py`.
 """
 
 from collections.abc import Callable, Generator
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Pause:
-    """Wait so many seconds."""
+    """A pause of a number of seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Carrier:
-    """What carries files: a connection without a token, and whether the caller has given up."""
+    """The means of a file transfer: an HTTP client without a token, and whether the caller has given up."""
 
     http: httpx.Client
     given_up: Callable[[], bool]
@@ -32,7 +32,7 @@ class Carrier:
 
 @dataclass(frozen=True)
 class Work(Generic[T]):
-    """Something with files, which takes a while; the async client does it on a thread."""
+    """A function that works with files, which takes a while; the async client runs it on a thread."""
 
     do: Callable[[Carrier], T]
 
@@ -42,7 +42,7 @@ Flow: TypeAlias = Generator[Step, Any, T]
 
 
 def ask(call: Call[T]) -> Flow[T]:
-    """The answer. Raises ApiError, UnexpectedAnswer, Unreachable."""
+    """Send a request and return the answer. Raises ApiError, UnexpectedAnswer, Unreachable."""
     answer: T = yield call
     return answer
 
@@ -52,6 +52,6 @@ def pause(seconds: float) -> Flow[None]:
 
 
 def work(do: Callable[[Carrier], T]) -> Flow[T]:
-    """What the function returns."""
+    """Run a function that works with files, and return its result."""
     result: T = yield Work(do)
     return result

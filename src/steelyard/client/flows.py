@@ -1,4 +1,4 @@
-"""What a collection does in several steps, once for both clients: waiting, uploads, downloads, sessions' tokens."""
+"""The flows of a collection: waiting, uploads, downloads, sessions' tokens."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,16 +34,16 @@ Links = Callable[[], Flow[list[ArtifactURL]]]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Files that were downloaded to check a report or an audit with."""
+    """Files that were downloaded so that a report or an audit can be checked."""
 
     files: tuple[Path, ...]
     not_included: Mapping[str, str]
-    """Folders that are not there, each with the reason."""
+    """Reasons by folder, for folders that are not included."""
 
 
 @dataclass(frozen=True)
-class Bringing:
-    """How files are brought: who is told of it, and whether the entity is waited for in the end, and how long."""
+class UploadOptions:
+    """Options of an upload: the progress callback, and whether and how long to wait for the entity in the end."""
 
     progress: Progress
     wait: bool = False
@@ -58,7 +58,7 @@ class Flows(Generic[E]):
     retries: Retries
     clock: Callable[[], float] = time.monotonic
     tokens: dict[str, str] = field(default_factory=dict)
-    """Of inference sessions, by id."""
+    """Tokens of inference sessions, by id."""
 
     def wait(self, id: str, timeout: float, on_change: OnChange[E]) -> Flow[E]:
         waiting = Waiting[E](self.clock() + timeout, on_change)
@@ -70,24 +70,24 @@ class Flows(Generic[E]):
             except (Unreachable, Unavailable) as error:
                 yield from pause(waiting.away(error, self.clock()))
                 continue
-            seconds = waiting.look(entity, self.clock(), ready=ready)
+            seconds = waiting.observe(entity, self.clock(), ready=ready)
             if seconds is None:
                 return entity
             yield from pause(seconds)
 
     # ---- files
 
-    def upload(self, id: str, files: Paths, how: Bringing) -> Flow[E]:
+    def upload(self, id: str, files: Paths, options: UploadOptions) -> Flow[E]:
         entity = yield from ask(self.calls.get(id))
         names = list(_names(entity))
         if not names:
             raise BadFiles(f"{type(entity).__name__} {id} takes no files")
-        found = yield from work(lambda _: located(files, names))
-        for name, path in found.items():
-            yield from self._put(id, name, path, how.progress)
+        paths = yield from work(lambda _: located(files, names))
+        for name, path in paths.items():
+            yield from self._put(id, name, path, options.progress)
         yield from ask(self.calls.finalize(id))
-        if how.wait:
-            return (yield from self.wait(id, how.timeout, None))
+        if options.wait:
+            return (yield from self.wait(id, options.timeout, None))
         return (yield from ask(self.calls.get(id)))
 
     def _put(self, id: str, name: str, path: Path, progress: Progress) -> Flow[None]:
@@ -98,7 +98,7 @@ class Flows(Generic[E]):
                 yield from work(lambda carrier: put(carrier, link, path, name, progress))  # noqa: B023
                 return
             except TransferBroken as error:
-                yield from self._again(number, error)
+                yield from self._pause_before_retry(number, error)
             number += 1
 
     def download(self, id: str, folder: Path, progress: Progress) -> Flow[list[Path]]:
@@ -132,16 +132,16 @@ class Flows(Generic[E]):
                 yield from work(lambda carrier: fetch(carrier, link, target, progress))  # noqa: B023
                 return
             except TransferBroken as error:
-                yield from self._again(number, error)
-            except LinkExpired:  # it was signed when the first file was begun
+                yield from self._pause_before_retry(number, error)
+            except LinkExpired:  # all links were signed before the first file was fetched
                 links = _leaves((yield from renew()))
                 if renewed or link.artifact.path not in links:
                     raise
                 link, renewed = links[link.artifact.path], True
             number += 1
 
-    def _again(self, number: int, error: TransferBroken) -> Flow[None]:
-        """Pause before another try, or raise the error. Either way of transfer may be repeated."""
+    def _pause_before_retry(self, number: int, error: TransferBroken) -> Flow[None]:
+        """Pause before another try, or raise the error. Uploads and downloads may both be repeated."""
         if error.response is None:
             seconds = self.retries.after_fault(number, error)
         else:
@@ -152,30 +152,30 @@ class Flows(Generic[E]):
 
     # ---- entities of files
 
-    def from_files(self, files: Paths, fields: Fields, key: str | None, how: Bringing) -> Flow[E]:
-        """An entity of this kind, of files, uploaded; with a key, what an earlier call has begun is finished."""
-        found = yield from work(lambda _: named(files))
+    def from_files(self, files: Paths, fields: Fields, key: str | None, options: UploadOptions) -> Flow[E]:
+        """Create an entity of files and upload them; with a key, complete what an earlier call has begun."""
+        paths = yield from work(lambda _: named(files))
         if self.calls.entity is Dataset:
-            found = _parquet(found)
-        request = yield from work(lambda _: _about(self.calls.entity, found, fields) | dict(fields))
-        made = yield from ask(self.calls.create(None, request, key))
-        if made.status == "WaitingForUpload":
-            return (yield from self.upload(made.id, found, how))
-        return (yield from self.wait(made.id, how.timeout, None)) if how.wait else made
+            paths = _parquet(paths)
+        request = yield from work(lambda _: _fields_of_files(self.calls.entity, paths, fields) | dict(fields))
+        entity = yield from ask(self.calls.create(None, request, key))
+        if entity.status == "WaitingForUpload":
+            return (yield from self.upload(entity.id, paths, options))
+        return (yield from self.wait(entity.id, options.timeout, None)) if options.wait else entity
 
     # ---- inference sessions
 
     def session(self, request: Request, fields: Fields, key: str | None) -> Flow[InferenceSessionAndToken]:
-        made = yield from ask(self.calls.create_session(request, fields, key))
-        self.tokens[made.inferencesession.id] = made.token
-        return made
+        session = yield from ask(self.calls.create_session(request, fields, key))
+        self.tokens[session.inferencesession.id] = session.token
+        return session
 
     def ready(self, id: str) -> Flow[bool]:
         answer = yield from ask(self.calls.ready(id))
         return not (isinstance(answer, dict) and answer.get("ready") is False)
 
     def infer(self, id: str, endpoint: str, body: Any, token: str | None) -> Flow[Any]:
-        """Without a token, with one that is asked for once, and again when it is over."""
+        """Send an inference; without a token, with one that is asked for once, and again when it has expired."""
         known = token or self.tokens.get(id)
         if known is not None:
             try:
@@ -190,21 +190,21 @@ class Flows(Generic[E]):
 def _names(entity: DyffEntity) -> Iterable[str]:
     match entity:
         case Dataset() | Module():
-            return [each.path for each in entity.artifacts]
+            return [file.path for file in entity.artifacts]
         case Model() if entity.source.kind == "Upload" and entity.artifact.volume is not None:
-            return [each.path for each in entity.artifact.volume.files]
+            return [file.path for file in entity.artifact.volume.files]
     return []
 
 
-def _about(kind: type[DyffEntity], files: Mapping[str, Path], fields: Fields) -> dict[str, Any]:
-    """What a create request says of the files."""
+def _fields_of_files(kind: type[DyffEntity], files: Mapping[str, Path], fields: Fields) -> dict[str, Any]:
+    """Return the fields of a create request that describe the files."""
     if kind is not Model:
-        said: dict[str, Any] = {"artifacts": artifacts_of(files)}
+        content: dict[str, Any] = {"artifacts": artifacts_of(files)}
         if kind is Dataset and fields.get("schema") is None:
-            said["schema"] = {"arrowSchema": arrow_schema_of(files)}
-        return said
+            content["schema"] = {"arrowSchema": arrow_schema_of(files)}
+        return content
     volume = volume_of(files)
-    mebibytes = max(1, -(-sum(each.size for each in volume) // (1 << 20)))
+    mebibytes = max(1, -(-sum(file.size for file in volume) // (1 << 20)))
     return {
         "artifact": {"kind": "Volume", "volume": {"files": volume}},
         "source": {"kind": "Upload"},
@@ -213,12 +213,12 @@ def _about(kind: type[DyffEntity], files: Mapping[str, Path], fields: Fields) ->
 
 
 def _parquet(files: Mapping[str, Path]) -> dict[str, Path]:
-    """Of a folder, what is data."""
+    """Return the Parquet files of a dataset's folder, or all files if there are none."""
     return {name: path for name, path in files.items() if path.suffix == ".parquet"} or dict(files)
 
 
 def _leaves(links: Sequence[ArtifactURL]) -> dict[str, ArtifactURL]:
-    """By path, without links to folders, which some servers name beside the files in them."""
-    found = {link.artifact.path: link for link in links}
-    folders = {name[:end] for name in found for end, each in enumerate(name) if each == "/"}
-    return {name: link for name, link in found.items() if name not in folders}
+    """Return links by path, without links to folders, which some servers list beside the files in them."""
+    by_path = {link.artifact.path: link for link in links}
+    folders = {name[:end] for name in by_path for end, character in enumerate(name) if character == "/"}
+    return {name: link for name, link in by_path.items() if name not in folders}

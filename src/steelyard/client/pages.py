@@ -1,7 +1,7 @@
-"""Long answers, page by page: which page is asked for next, and when it was the last one. Pure.
+"""Queries page by page: the request for the next page, and the end. Nothing here does I/O.
 
-A page begins after the last entity of the one before, named by the value that it is ordered by and its id, so that
-entities made or changed meanwhile neither shift the pages nor hide others.
+A page begins after the last entity of the page before, which is named by its id and the value of the order. Entities
+that are created or changed in between therefore neither shift the pages nor hide others.
 """
 
 import json
@@ -19,7 +19,7 @@ E = TypeVar("E", bound=DyffEntity)
 T = TypeVar("T")
 PAGE = 500
 MORE = "steelyard-more"
-"""The header that says that there are more entities than the answer holds."""
+"""Header of an answer that does not hold all entities that match."""
 
 _SERVICE = {
     "inferenceService": "inferenceService.id",
@@ -33,12 +33,12 @@ NESTED: Mapping[str, Mapping[str, str]] = {
     "Evaluation": {name: f"inferenceSession.{path}" for name, path in _SERVICE.items()},
     "Report": {"report": "rubric"},
 }
-"""By kind: where an entity has the value of an order that is not called as its field."""
+"""Paths of values, by kind and order, for orders that are not named as the entity's field."""
 
 
 @dataclass(frozen=True)
 class Page(Generic[E]):
-    """One page, and whether there is more."""
+    """One page of entities, and whether there are more."""
 
     entities: Sequence[E]
     more: bool
@@ -46,19 +46,19 @@ class Page(Generic[E]):
 
 @dataclass(frozen=True)
 class PageCall(Call[Page[E]], Generic[E]):
-    """Asks for one page of at most `size` entities."""
+    """Request for one page of at most `size` entities."""
 
     entities: type[list[E]] = list
     size: int = PAGE
 
     def read(self, response: httpx.Response) -> Page[E]:
-        found = read(response, self.entities)
-        return Page(found, response.headers.get(MORE) == "true" or len(found) >= self.size)
+        entities = read(response, self.entities)
+        return Page(entities, response.headers.get(MORE) == "true" or len(entities) >= self.size)
 
 
 @dataclass
 class Pages(Generic[E]):
-    """One query: `call` asks for the next page, None when there is none; `take` is told what came."""
+    """One query: `call` returns the request for the next page, or None; `take` receives the page."""
 
     path: str
     entity: type[E]
@@ -81,15 +81,15 @@ class Pages(Generic[E]):
         if self._over or self._left == 0:
             return None
         size = PAGE if self._left is None else min(self._left, PAGE)
-        asked = {**self.filters, "orderBy": self.order_by, "limit": size}
+        filters = {**self.filters, "orderBy": self.order_by, "limit": size}
         if self._after is not None:
-            asked["after"] = self._after
+            filters["after"] = self._after
         return PageCall(
-            "GET", self.path, Page, params=query_params(asked), entities=listed(self.entity), size=size
+            "GET", self.path, Page, params=query_params(filters), entities=listed(self.entity), size=size
         )
 
     def take(self, page: Page[E]) -> Sequence[E]:
-        """The page's entities. Raises UnexpectedAnswer for a page that would be asked for again and again."""
+        """Return the page's entities. Raises UnexpectedAnswer for a page after which the same page would follow."""
         if page.entities:
             last, before = page.entities[-1], self._after
             self._after = value_of(last, self.order_by), last.id
@@ -102,21 +102,21 @@ class Pages(Generic[E]):
 
 
 def listed(entity: type[T]) -> type[list[T]]:
-    """The type of a list of them."""
+    """Return the type of a list of entities."""
     return list[entity]  # type: ignore[valid-type]
 
 
 def value_of(entity: DyffEntity, order_by: str) -> str | None:
-    """What an entity is ordered by, as its JSON has it; None for one that has it not."""
+    """Return the value of an order in an entity's JSON, or None."""
     path = NESTED.get(type(entity).__name__, {}).get(order_by, order_by)
-    found: Any = entity.dump()
+    value: Any = entity.dump()
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, str) else None
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str) else None
 
 
 def query_params(filters: Mapping[str, Any]) -> dict[str, str]:
-    """Filters as the wire has them: None is left out, one of several values goes into `query`, the rest is JSON."""
+    """Return filters as query parameters, without None; filters of several values go into `query`; others are JSON."""
     given = {name: value for name, value in filters.items() if value is not None}
     several = {name: _listed(given.pop(name)) for name in list(given) if _is_several(name, given[name])}
     if several:
@@ -133,12 +133,12 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _joined(query: Any, several: Mapping[str, Any]) -> Any:
-    """All conditions of `query`, each with the filters that have several values."""
+    """Return the conditions of `query`, each with the filters that have several values."""
     if isinstance(query, str):
         query = json.loads(query)
     conditions = query if isinstance(query, list) else [query or {}]
-    twice = {name for each in conditions for name in each} & set(several)
+    twice = {name for condition in conditions for name in condition} & set(several)
     if twice:
         raise ValueError(f"query: {', '.join(sorted(twice))} is also given as a filter; give it once")
-    joined = [{**each, **several} for each in conditions]
+    joined = [{**condition, **several} for condition in conditions]
     return joined if isinstance(query, list) else joined[0]

@@ -17,7 +17,7 @@ from steelyard.schema.model import ModelResources
 
 MODEL_PATH = "/dyff/mnt/volume"
 ANY_DIGEST = "sha256:" + "0" * 64
-"""On one machine an image is a name for a Python environment, and its digest is not compared."""
+"""Digest of the images of one machine, which are names of Python environments and are not compared."""
 
 
 def onnx_classifier(model: str, *, cpu: str = "100m", memory: str = "256Mi") -> InferenceServiceRunner:

@@ -1,4 +1,4 @@
-"""When a request is sent again, and after how long: exponential back-off with full jitter. Pure but for the dice."""
+"""Rules for sending requests again: exponential back-off with full jitter. Nothing here does I/O."""
 
 import random
 from collections.abc import Callable
@@ -10,16 +10,16 @@ import httpx
 
 RETRIED = frozenset({408, 429, 502, 503, 504})
 UNDONE = frozenset({429, 503})
-"""Of these, what says that nothing was done."""
+"""Those of them that say that the request had no effect."""
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 @dataclass(frozen=True)
 class Retries:
-    """`tries` in all; pauses of up to `first` seconds, then twice as long each time, up to `longest`.
+    """Number of tries and their pauses: up to `first` seconds, then twice as long each time, up to `longest`.
 
-    A platform that has never answered is given `unmet` tries only, so that a wrong address is told soon; one that
-    has answered before is given the time of a restart. A `Retry-After` is kept, unless it is above `patience`.
+    A platform that has never answered gets only `unmet` tries, so that a wrong address is reported soon; one that has
+    answered before gets the time of a restart. A `Retry-After` is obeyed, unless it is above `patience`.
     """
 
     tries: int = 8
@@ -30,18 +30,18 @@ class Retries:
     between: Callable[[float, float], float] = random.uniform
 
     def after_answer(self, number: int, response: httpx.Response, *, repeatable: bool = True) -> float | None:
-        """Seconds before try `number` + 1, counted from 1; None when the answer is the last one."""
+        """Return the seconds before try `number` + 1, counted from 1; None if there is no other try."""
         if response.status_code not in (RETRIED if repeatable else UNDONE) or number >= self.tries:
             return None
-        asked = retry_after(response, datetime.now(UTC))
-        if asked is None:
+        wait = retry_after(response, datetime.now(UTC))
+        if wait is None:
             return self._pause(number)
-        return None if asked > self.patience else asked + self.between(0, self.first)
+        return None if wait > self.patience else wait + self.between(0, self.first)
 
     def after_fault(
         self, number: int, error: Exception, *, met: bool = True, repeatable: bool = True
     ) -> float | None:
-        """The same where no answer came; `repeatable`: it does no harm if it was carried out all the same."""
+        """Return the seconds after an error without an answer; `repeatable` if a second effect does no harm."""
         if not (repeatable or isinstance(error, UNSENT)):
             return None
         return self._pause(number) if number < min(self.tries, self.tries if met else self.unmet) else None
@@ -51,7 +51,7 @@ class Retries:
 
 
 def retry_after(response: httpx.Response, now: datetime) -> float | None:
-    """The seconds that an answer asks for, whichever of the two forms it has."""
+    """Return the seconds that a Retry-After asks for, as a number or as a date."""
     text = response.headers.get("retry-after", "").strip()
     if text.replace(".", "", 1).isdigit() and text.isascii():
         return float(text)

@@ -40,17 +40,17 @@ def make_entity(
 
 def test_pauses_grow_to_two_seconds_and_begin_anew_with_a_change() -> None:
     waiting, entity = Waiting[Any](until=1000), make_entity("Created")
-    pauses = [waiting.look(entity, now) for now in range(12)]
+    pauses = [waiting.observe(entity, now) for now in range(12)]
     assert pauses[0] == FIRST_PAUSE
     assert pauses[-1] == LONGEST_PAUSE
     assert all(a is not None and b is not None and a <= b for a, b in pairwise(pauses))
-    assert waiting.look(make_entity("Admitted"), 13) == FIRST_PAUSE
+    assert waiting.observe(make_entity("Admitted"), 13) == FIRST_PAUSE
 
 
 def test_no_pause_is_longer_than_the_time_left() -> None:
     waiting = Waiting[Any](until=10.25, _pause=2.0)
     waiting.last = make_entity("Created")
-    assert waiting.look(make_entity("Created"), 10.0) == 0.25
+    assert waiting.observe(make_entity("Created"), 10.0) == 0.25
 
 
 ENDS = {
@@ -69,26 +69,26 @@ ENDS = {
 def test_how_a_wait_ends(status: str, kind: str, ready: bool | None, error: type[Exception] | None) -> None:
     waiting, entity = Waiting[Any](until=10), make_entity(status, "Reason", "words", kind)
     if error is None:
-        assert waiting.look(entity, 0, ready=ready) is None
+        assert waiting.observe(entity, 0, ready=ready) is None
         return
     with pytest.raises(error, match=f"{kind} a+ is {status}: Reason: words"):
-        waiting.look(entity, 0, ready=ready)
+        waiting.observe(entity, 0, ready=ready)
 
 
 @pytest.mark.parametrize(("status", "ready"), [("Created", None), ("Admitted", False), ("Admitted", None)])
 def test_an_admitted_session_is_not_ready_before_a_replica_answers(status: str, ready: bool | None) -> None:
     entity = make_entity(status, kind="InferenceSession")
-    assert Waiting[Any](until=10).look(entity, 0, ready=ready) is not None
+    assert Waiting[Any](until=10).observe(entity, 0, ready=ready) is not None
 
 
 def test_a_platform_that_is_away_is_waited_for_and_in_the_end_not() -> None:
     waiting, error = Waiting[Any](until=1000), Unreachable("gone")
     with pytest.raises(Unreachable):  # nothing was ever seen: the id may be wrong
         waiting.away(error, 0)
-    waiting.look(make_entity("Created"), 0)
+    waiting.observe(make_entity("Created"), 0)
     waiting.away(error, 1)
     waiting.away(error, 1 + AWAY_SECONDS)
-    waiting.look(make_entity("Created"), 50)
+    waiting.observe(make_entity("Created"), 50)
     waiting.away(error, 60)
     with pytest.raises(Unreachable):
         waiting.away(error, 61 + AWAY_SECONDS)

@@ -1,4 +1,4 @@
-"""One file on its way to or from storage, by a signed address: without the token, checked by size and digest."""
+"""Transfers of one file to or from storage, by a signed URL: without the token, checked by size and digest."""
 
 import filecmp
 import os
@@ -15,13 +15,13 @@ from steelyard.client.retries import RETRIED
 from steelyard.schema.answers import ArtifactURL, StorageSignedURL
 
 TIMEOUT = httpx.Timeout(60.0, read=900.0)
-"""Storage may take its time between the last byte and its answer."""
+"""Time-outs of a transfer: storage may take long between the last byte and its answer."""
 Progress = Callable[[str, int, int], None]
-"""Called with a file's path, the bytes done and the bytes in all; of the async client on another thread."""
+"""Called with a file's path, the bytes done and the bytes in all; by the async client on another thread."""
 
 
 def quiet(name: str, done: int, total: int) -> None:
-    """No progress is shown."""
+    """Show no progress."""
 
 
 def put(carrier: Carrier, link: StorageSignedURL, path: Path, name: str, progress: Progress) -> None:
@@ -33,7 +33,7 @@ def put(carrier: Carrier, link: StorageSignedURL, path: Path, name: str, progres
     def content() -> Iterator[bytes]:
         done = 0
         for piece in pieces(path):
-            _check(carrier, name)
+            _check_wanted(carrier, name)
             yield piece
             done += len(piece)
             progress(name, done, size)
@@ -42,7 +42,7 @@ def put(carrier: Carrier, link: StorageSignedURL, path: Path, name: str, progres
         headers = {**link.headers, "content-length": str(size)}
         answer = carrier.http.put(link.url, content=content(), headers=headers, timeout=TIMEOUT)
     except httpx.RequestError as error:
-        raise TransferBroken(f"{name}: the upload broke off: {_said(error)}") from error
+        raise TransferBroken(f"{name}: the upload broke off: {_text(error)}") from error
     if not answer.is_success:
         raise _refused(name, "upload", answer)
     if size == 0:
@@ -50,9 +50,9 @@ def put(carrier: Carrier, link: StorageSignedURL, path: Path, name: str, progres
 
 
 def fetch(carrier: Carrier, link: ArtifactURL, target: Path, progress: Progress) -> Path:
-    """Download a file; what is there already and is the same stays. Raises TransferFailed.
+    """Download a file, unless it is there already with the same content. Raises TransferFailed.
 
-    It is written under another name first: a file that has its own name is whole.
+    It is written under another name first: a file with its own name is complete.
     """
     name, wanted = link.artifact.path, link.artifact.digest.md5
     if wanted is not None and target.is_file() and md5_of(target) == wanted:
@@ -63,7 +63,7 @@ def fetch(carrier: Carrier, link: ArtifactURL, target: Path, progress: Progress)
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             _receive(carrier, link, part, progress)
-            _settle(part, target, wanted, name)
+            _check_and_rename(part, target, wanted, name)
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
@@ -84,22 +84,22 @@ def _receive(carrier: Carrier, link: ArtifactURL, part: Path, progress: Progress
                 raise _refused(name, "download", answer)
             total = int(answer.headers.get("content-length", -1))
             for piece in answer.iter_raw(CHUNK):
-                _check(carrier, name)
+                _check_wanted(carrier, name)
                 file.write(piece)
                 done += len(piece)
                 progress(name, done, max(total, done))
     except httpx.RequestError as error:
-        raise TransferBroken(f"{name}: the download broke off: {_said(error)}") from error
+        raise TransferBroken(f"{name}: the download broke off: {_text(error)}") from error
     if total not in {-1, done}:
         raise TransferBroken(f"{name}: {done} bytes came of {total}")
     if done == 0:
         progress(name, 0, 0)
 
 
-def _settle(part: Path, target: Path, wanted: str | None, name: str) -> None:
-    """Give a file its name, unless another one has it."""
-    if wanted is not None and (found := md5_of(part)) != wanted:
-        raise TransferFailed(f"{name}: its MD5 is {found}, and should be {wanted}")
+def _check_and_rename(part: Path, target: Path, wanted: str | None, name: str) -> None:
+    """Check a file's digest and give it its name, unless another file has the name."""
+    if wanted is not None and (digest := md5_of(part)) != wanted:
+        raise TransferFailed(f"{name}: its MD5 is {digest}, and should be {wanted}")
     if not target.exists():
         os.replace(part, target)
     elif not target.is_file() or not filecmp.cmp(part, target, shallow=False):
@@ -107,7 +107,7 @@ def _settle(part: Path, target: Path, wanted: str | None, name: str) -> None:
 
 
 def target_of(folder: Path, name: str) -> Path:
-    """Where a file is put. Raises TransferFailed for one that leads out of the folder."""
+    """Return the path of a file in the folder. Raises TransferFailed for one that leads out of it."""
     target = folder / name
     inside = target.resolve().is_relative_to(folder.resolve()) and target.resolve() != folder.resolve()
     if not inside:
@@ -118,15 +118,15 @@ def target_of(folder: Path, name: str) -> Path:
 def _refused(name: str, what: str, answer: httpx.Response) -> TransferFailed:
     said = answer.text[:300].strip() or answer.reason_phrase
     message = f"{name}: the {what} was refused: {said} ({answer.status_code})"
-    if answer.status_code in {*RETRIED, 500}:  # stores answer 500 for what passes
+    if answer.status_code in {*RETRIED, 500}:  # stores answer 500 for failures that pass
         return TransferBroken(message, answer if answer.status_code in RETRIED else None)
     return LinkExpired(message) if answer.status_code in {401, 403} else TransferFailed(message)
 
 
-def _check(carrier: Carrier, name: str) -> None:
+def _check_wanted(carrier: Carrier, name: str) -> None:
     if carrier.given_up():
         raise TransferFailed(f"{name}: given up")
 
 
-def _said(error: Exception) -> str:
+def _text(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Carries out calls and flows: the one place of the client that waits, once sync and once async."""
+"""Carries out calls and flows, sync and async: the one place of the client that does I/O and waits."""
 
 import asyncio
 import threading
@@ -22,15 +22,15 @@ T = TypeVar("T")
 
 @dataclass
 class Sender:
-    """What both forms know: where to, and when a request is sent again."""
+    """State that both clients need: the connection, and the rules for sending requests again."""
 
     connection: Connection
     retries: Retries
     met: bool = False
-    """Whether the platform has ever answered this client."""
+    """True if the platform has ever answered this client."""
 
     def request(self, call: Call[T]) -> httpx.Request:
-        """Made once for all tries: its id and its idempotency key stay the same."""
+        """Return the HTTP request of a call. All tries send the same one: id and idempotency key stay the same."""
         headers = {
             "Authorization": f"Bearer {self.connection.token}",
             "Accept": "application/json",
@@ -52,19 +52,19 @@ class Sender:
         return self.retries.after_answer(number, response, repeatable=call.repeatable)
 
     def after_fault(self, number: int, call: Call[T], error: httpx.RequestError) -> float:
-        """The pause before the next try. Raises Unreachable when there is none."""
+        """Return the pause before the next try. Raises Unreachable if there is none."""
         pause = self.retries.after_fault(number, error, met=self.met, repeatable=call.repeatable)
         if pause is not None:
             return pause
-        said = str(error) or type(error).__name__
+        text = str(error) or type(error).__name__
         raise Unreachable(
-            f"{self.connection.endpoint} does not answer: {said}; does it run? (steelyard status)"
+            f"{self.connection.endpoint} does not answer: {text}; does it run? (steelyard status)"
         ) from error
 
 
 @dataclass
 class Transport:
-    """Sync. `http` asks the platform, `files` storage."""
+    """The sync transport. `http` sends requests to the platform, `files` transfers files."""
 
     sender: Sender
     http: httpx.Client
@@ -72,7 +72,7 @@ class Transport:
     sleep: Callable[[float], None] = time.sleep
 
     def send(self, call: Call[T]) -> T:
-        """The answer. Raises ApiError, UnexpectedAnswer, Unreachable."""
+        """Return the answer to a call. Raises ApiError, UnexpectedAnswer, Unreachable."""
         request, number = self.sender.request(call), 1
         while True:
             try:
@@ -87,7 +87,7 @@ class Transport:
             number += 1
 
     def run(self, flow: Flow[T]) -> T:
-        """What the flow returns. Raises what it raises."""
+        """Carry out the steps of a flow; return and raise what it returns and raises."""
         try:
             step = next(flow)
             while True:
@@ -110,7 +110,7 @@ class Transport:
 
 @dataclass
 class AsyncTransport:
-    """Async; files are carried on threads."""
+    """The asyncio transport; files are transferred on threads."""
 
     sender: Sender
     http: httpx.AsyncClient
@@ -118,7 +118,7 @@ class AsyncTransport:
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
 
     async def send(self, call: Call[T]) -> T:
-        """The answer. Raises ApiError, UnexpectedAnswer, Unreachable."""
+        """Return the answer to a call. Raises ApiError, UnexpectedAnswer, Unreachable."""
         request, number = self.sender.request(call), 1
         while True:
             try:
@@ -133,7 +133,7 @@ class AsyncTransport:
             number += 1
 
     async def run(self, flow: Flow[T]) -> T:
-        """What the flow returns. Raises what it raises."""
+        """Carry out the steps of a flow; return and raise what it returns and raises."""
         try:
             step = next(flow)
             while True:
@@ -154,7 +154,7 @@ class AsyncTransport:
         return await (self._on_thread(step) if isinstance(step, Work) else self.send(step))
 
     async def _on_thread(self, step: Work[T]) -> T:
-        """A thread cannot be cancelled: it looks between two pieces of a file whether it should end."""
+        """Run a step on a thread. A thread cannot be cancelled: it checks `given_up` between two pieces of a file."""
         given_up = threading.Event()
         try:
             return await asyncio.to_thread(step.do, Carrier(self.files, given_up.is_set))

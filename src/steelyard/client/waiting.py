@@ -1,4 +1,4 @@
-"""When an entity that is waited for has ended, and how long to wait before the next look. Pure."""
+"""Decisions while the client waits for an entity: whether it has ended, and when to ask again. No I/O."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from steelyard.schema.status import SUCCESS, TERMINAL
 
 E = TypeVar("E", bound=DyffEntity)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
-_UNSAID = {"WaitingForUpload": "its files have to be uploaded and finalized"}
+_MISSING_REASONS = {"WaitingForUpload": "its files have to be uploaded and finalized"}
 AWAY_SECONDS = 60.0
-"""A platform that is away for so long while it is asked is taken for gone."""
+"""Time without an answer after which the platform is taken for gone."""
 
 
 @dataclass
 class Waiting(Generic[E]):
-    """One wait: fed with what each look has seen, it says how long to pause, or that it is over."""
+    """State of one wait: from each state of the entity it decides how long to pause, or that the wait is over."""
 
     until: float
     on_change: Callable[[E], None] | None = None
@@ -25,13 +25,13 @@ class Waiting(Generic[E]):
     _pause: float = FIRST_PAUSE
     _away_since: float | None = None
 
-    def look(self, entity: E, now: float, *, ready: bool | None = None) -> float | None:
-        """Seconds to the next look; None when it has ended well. Raises WorkflowFailed, WaitTimeout.
+    def observe(self, entity: E, now: float, *, ready: bool | None = None) -> float | None:
+        """Return the seconds to the next request; None if the entity has ended well.
 
-        `ready`: of a session, whether a replica answers.
+        `ready` tells whether a replica of a session answers. Raises WorkflowFailed, WaitTimeout.
         """
         before, self.last, self._away_since = self.last, entity, None
-        if before is None or _seen(before) != _seen(entity):
+        if before is None or _state(before) != _state(entity):
             self._pause = FIRST_PAUSE
             if self.on_change is not None:
                 self.on_change(entity)
@@ -46,7 +46,7 @@ class Waiting(Generic[E]):
         return self._next(now)
 
     def away(self, error: ClientError, now: float) -> float:
-        """Seconds to the next look, where this one failed because the platform is away. Raises the error in the end."""
+        """Return the seconds to the next request, after one without an answer. Raises the error after a minute."""
         self._away_since = now if self._away_since is None else self._away_since
         if self.last is None or now >= self.until or now - self._away_since > AWAY_SECONDS:
             raise error
@@ -58,7 +58,7 @@ class Waiting(Generic[E]):
 
 
 def arrived(entity: DyffEntity, ready: bool | None) -> bool:
-    """Whether it has reached what it was made for: a session runs until it is ended, and is ready before."""
+    """Return whether the entity has reached its purpose: a session while a replica answers, others at their end."""
     if is_session(entity):
         return entity.status == "Admitted" and ready is True
     return entity.status in SUCCESS
@@ -68,7 +68,7 @@ def is_session(entity: DyffEntity) -> bool:
     return getattr(entity, "kind", "") == "InferenceSession"
 
 
-def _seen(entity: DyffEntity) -> tuple[str, str | None, str | None]:
+def _state(entity: DyffEntity) -> tuple[str, str | None, str | None]:
     return entity.status, entity.reason, entity.message
 
 
@@ -77,5 +77,5 @@ def _named(entity: DyffEntity) -> str:
 
 
 def _why(entity: DyffEntity) -> str:
-    said = ": ".join(filter(None, (entity.reason, entity.message)))
-    return said or _UNSAID.get(entity.status, "no reason is given")
+    text = ": ".join(filter(None, (entity.reason, entity.message)))
+    return text or _MISSING_REASONS.get(entity.status, "no reason is given")
