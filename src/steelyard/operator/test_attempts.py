@@ -18,7 +18,7 @@ from steelyard.types import Json
 Effect = Callable[[Simulator, Json], None]
 
 
-def make_bench() -> Simulator:
+def make_simulator() -> Simulator:
     """An evaluation that refers to a session, so that it begins with its client; two counted attempts."""
     simulator = Simulator(Key(EVALUATIONS, NAMESPACE, "e"))
     evaluation = make_evaluation("e", inferenceSessionReference="b1")
@@ -71,14 +71,14 @@ def session_ended(simulator: Simulator, job: Json) -> None:
 
 
 def test_a_failure_worth_a_retry_gets_the_next_attempt() -> None:
-    simulator = make_bench()
+    simulator = make_simulator()
     befall(simulator, retryable)
     assert names(simulator) == ["e-client-a1", "e-client-a2"]
     assert end(simulator)[0] == "Restarted"
 
 
 def test_the_last_counted_attempt_fails_the_evaluation() -> None:
-    simulator = make_bench()
+    simulator = make_simulator()
     befall(simulator, retryable, retryable)
     assert names(simulator) == ["e-client-a1", "e-client-a2"]
     assert end(simulator) == ("ClientFailed", "Unreachable: no replica answered")
@@ -93,7 +93,7 @@ def test_the_last_counted_attempt_fails_the_evaluation() -> None:
     ],
 )
 def test_a_failure_for_good_ends_at_once(effect: Effect, reason: str, word: str) -> None:
-    simulator = make_bench()
+    simulator = make_simulator()
     befall(simulator, effect)
     assert names(simulator) == ["e-client-a1"]
     assert end(simulator)[0] == reason
@@ -101,7 +101,7 @@ def test_a_failure_for_good_ends_at_once(effect: Effect, reason: str, word: str)
 
 
 def test_disruptions_do_not_use_up_attempts_but_the_deadline_ends_them() -> None:
-    simulator = make_bench()
+    simulator = make_simulator()
     befall(simulator, *[env.job_evicted] * 5, env.remove)
     assert len(names(simulator)) == 6  # the one that was deleted is gone
     assert end(simulator)[0] == "Restarted"
@@ -111,7 +111,7 @@ def test_disruptions_do_not_use_up_attempts_but_the_deadline_ends_them() -> None
 
 
 def test_a_night_asleep_uses_up_no_deadline() -> None:
-    simulator = make_bench()
+    simulator = make_simulator()
     woke = BEGIN + timedelta(seconds=30000)
     sleeps = Sleeps((Sleep(woke, 29000.0),))
     simulator.controller = Controller(simulator.cluster, simulator.caches, sleeps=lambda: sleeps)
@@ -125,7 +125,7 @@ def test_a_night_asleep_uses_up_no_deadline() -> None:
 
 
 def test_a_job_on_a_lost_node_is_gone_before_the_next_one_comes() -> None:
-    simulator = make_bench()
+    simulator = make_simulator()
     befall(simulator, lambda simulator, job: env.job_node_lost(simulator, job, 120))
     assert names(simulator) == ["e-client-a2"]
     assert simulator.resource() is not None
@@ -134,7 +134,7 @@ def test_a_job_on_a_lost_node_is_gone_before_the_next_one_comes() -> None:
 
 
 def test_an_image_that_stays_away_fails_and_leaves_no_job() -> None:
-    simulator = make_bench()
+    simulator = make_simulator()
     befall(simulator, env.job_image_missing)
     simulator.now += timedelta(minutes=10)
     settle(simulator)
@@ -143,7 +143,7 @@ def test_an_image_that_stays_away_fails_and_leaves_no_job() -> None:
 
 
 def test_verification_has_attempts_and_a_clock_of_its_own() -> None:
-    simulator = make_bench()
+    simulator = make_simulator()
     befall(simulator, env.job_succeeds)
     assert names(simulator) == ["e-client-a1", "e-verify-a1"]
     befall(

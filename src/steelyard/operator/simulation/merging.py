@@ -20,7 +20,7 @@ class MergingCheck(Search):
 
     def expand(self, reached: Reached) -> None:
         super().expand(reached)
-        simulator, state = self._bench, reached.state
+        simulator, state = self._simulator, reached.state
         simulator.load(state)
         # how often a name was made decides the uid of the next object of that name, and nothing else
         alike = simulator.state_key(last=True), frozenset(state.objects.made.items())
@@ -32,7 +32,7 @@ class MergingCheck(Search):
             raise self._violation(f"taken for the same, and differing after: {names}", reached.key, [])
 
     def _without_faults(self, reached: Reached) -> Counter[tuple[str, int]]:
-        simulator, followers = self._bench, Counter[tuple[str, int]]()
+        simulator, followers = self._simulator, Counter[tuple[str, int]]()
         for move in [*self._scenario.moves(simulator), *operator_moves(simulator, with_faults=False)]:
             if move.cost == 0:
                 simulator.load(reached.state)

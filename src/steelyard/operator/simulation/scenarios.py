@@ -307,7 +307,11 @@ class EvaluationScenario(StepScenario):
         if "ClientSucceeded" in ((resource.get("status") or {}).get("milestones") or ()):
             return ()
         clients = [child for child in own if "-client-" in child["metadata"]["name"]]
-        return ("session failed late" if any(_complete(client) for client in clients) else "SessionFailed",)
+        return (
+            "session failed late"
+            if any(true_condition(client, "Complete") for client in clients)
+            else "SessionFailed",
+        )
 
     def _session_moves(self, simulator: Simulator, session: Json) -> list[Move]:
         def ready(simulator: Simulator) -> None:
@@ -355,8 +359,3 @@ def _collect(simulator: Simulator) -> None:
 
 def _sessions(simulator: Simulator) -> list[Json]:
     return [session for session in simulator.objects(INFERENCE_SESSIONS) if controller_of(session)]
-
-
-def _complete(job: Json) -> bool:
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(condition["type"] == "Complete" and condition["status"] == "True" for condition in conditions)

@@ -73,17 +73,17 @@ class Search:
         """
         self._scenario, self._limit, self._floor, self._beyond = scenario, limit, floor, beyond
         self._chance, self._merging = Random(seed), merging
-        self._bench = scenario.begin()
-        self._bench.number_by_content()
+        self._simulator = scenario.begin()
+        self._simulator.number_by_content()
         self._rounds: list[deque[Reached]] = [deque() for _ in range(self._floor + 1)]
         self._reached: dict[int, int] = {}  # by key, with how few faults
         self._steps: dict[int, _Step] = {}  # how a state was first reached
         self._kept: list[Reached] = []
         self._fair: dict[int, int] = {}  # the state that follows in a run without faults
         self.exploration = Exploration(scenario.name)
-        self._bench.load(self._after(after))
+        self._simulator.load(self._after(after))
         self._first = self._meet(0, None)
-        self._start = self._bench.save()
+        self._start = self._simulator.save()
 
     def run(self) -> Exploration:
         """Raises Violation, which says what happened, move by move."""
@@ -103,12 +103,12 @@ class Search:
         return self.exploration
 
     def _after(self, names: Sequence[str]) -> State:
-        state = self._bench.save()
+        state = self._simulator.save()
         for name in names:
             move = next(move for move in self._moves(state, with_faults=True) if move.name == name)
-            self._bench.load(state)
-            move.run(self._bench)
-            state = self._bench.save()
+            self._simulator.load(state)
+            move.run(self._simulator)
+            state = self._simulator.save()
         return state
 
     # ---- all states
@@ -120,9 +120,9 @@ class Search:
         of an earlier round stands for those of the last that equal it.
         """
         last = spent == self._floor and self._merging
-        key = alike = self._bench.state_key(last=True)
+        key = alike = self._simulator.state_key(last=True)
         if not last:
-            key = self._bench.state_key()
+            key = self._simulator.state_key()
         if self._reached.get(key, spent + 1) <= spent:
             return key
         self._reached[key] = spent
@@ -131,7 +131,7 @@ class Search:
         if not last:
             self._reached[alike] = min(self._reached.get(alike, spent), spent)
             self._fair.setdefault(alike, key)
-        self._rounds[spent].append(Reached(key, spent, self._bench.save()))
+        self._rounds[spent].append(Reached(key, spent, self._simulator.save()))
         return key
 
     def expand(self, reached: Reached) -> None:
@@ -150,19 +150,19 @@ class Search:
         """Return the moves that may happen next; those without cost come first, so that numbers do not depend
         on the cost.
         """
-        self._bench.load(state)
-        moves = list(self._scenario.moves(self._bench))
-        return moves + operator_moves(self._bench, with_faults)
+        self._simulator.load(state)
+        moves = list(self._scenario.moves(self._simulator))
+        return moves + operator_moves(self._simulator, with_faults)
 
     def _take(self, move: Move, reached: Reached) -> None:
-        self._bench.load(reached.state)
-        move.run(self._bench)
+        self._simulator.load(reached.state)
+        move.run(self._simulator)
         self.exploration.taken[move.name] += 1
         self._check(reached.state, reached.key, [move.name])
 
     def _check(self, before: State, key: int, moves: list[str]) -> None:
         """The last of these moves since `key` has left nothing that must not be."""
-        if fault := self._scenario.fault(before, self._bench, actor_of(moves[-1])):
+        if fault := self._scenario.fault(before, self._simulator, actor_of(moves[-1])):
             raise self._violation(fault, key, moves)
 
     # ---- some states
@@ -178,8 +178,8 @@ class Search:
         """Keep an even choice of all states that were looked at, to go on from beyond the floor."""
         if len(self._kept) < KEPT:
             self._kept.append(reached)
-        elif (place := self._chance.randrange(self.exploration.states)) < KEPT:
-            self._kept[place] = reached
+        elif (index := self._chance.randrange(self.exploration.states)) < KEPT:
+            self._kept[index] = reached
 
     def _sample(self) -> None:
         """Go beyond the floor, from states that chance decides on, until the limit."""
@@ -195,19 +195,19 @@ class Search:
                     self._meet_beyond(reached.spent + move.cost, _Step(reached.key, number, move.name))
 
     def _meet_beyond(self, spent: int, step: _Step) -> None:
-        key = self._bench.state_key()
+        key = self._simulator.state_key()
         if key not in self._steps:
             self.exploration.states += 1
             self._steps[key] = step
-            self._settle(Reached(key, spent, self._bench.save()))
+            self._settle(Reached(key, spent, self._simulator.save()))
 
     def _settle(self, reached: Reached) -> None:
         """Go on without faults from a state, and from what the operator makes of it with its cache as it is."""
-        self._bench.load(reached.state)
+        self._simulator.load(reached.state)
         self._fair[reached.key] = self._run_fairly(reached.key, [])
-        self._bench.load(reached.state)
-        if self._bench.due():
-            self._bench.step()
+        self._simulator.load(reached.state)
+        if self._simulator.due():
+            self._simulator.step()
             self._check(reached.state, reached.key, [LOOKED])
             self._run_fairly(reached.key, [LOOKED])
 
@@ -224,19 +224,19 @@ class Search:
         looked = followers.get(LOOKED)
         if looked is not None and (looked != key or not state.dirty):
             return looked
-        self._bench.load(state)
+        self._simulator.load(state)
         return self._run_fairly(key, [])
 
     def _run_fairly(self, key: int, moves: list[str]) -> int:
         """Go on from the state that the simulator is in until a known one follows; return what follows first."""
         followers: list[int] = []
         while len(followers) < MAX_FAIR:
-            before = self._bench.save()
-            moves.append(fair_move(self._scenario, self._bench))
+            before = self._simulator.save()
+            moves.append(fair_move(self._scenario, self._simulator))
             if moves[-1]:
                 self._check(before, key, moves)
-                followers.append(self._bench.state_key(last=True))
-            elif fault := self._scenario.end_fault(self._bench):
+                followers.append(self._simulator.state_key(last=True))
+            elif fault := self._scenario.end_fault(self._simulator):
                 raise self._violation(f"a run without faults ends badly: {fault}", key, moves)
             else:
                 followers.append(GOOD_END)
@@ -262,12 +262,12 @@ class Search:
     # ---- what went wrong
 
     def _endless(self, key: int) -> Violation:
-        self._bench.load(self._state_of(key))
+        self._simulator.load(self._state_of(key))
         moves: list[str] = []
         seen: set[int] = set()
-        while (now := self._bench.state_key()) not in seen:
+        while (now := self._simulator.state_key()) not in seen:
             seen.add(now)
-            moves.append(fair_move(self._scenario, self._bench))
+            moves.append(fair_move(self._scenario, self._simulator))
         return self._violation("a run without faults never ends", key, moves)
 
     def _state_of(self, key: int) -> State:
@@ -275,10 +275,10 @@ class Search:
         state = self._start
         for step in self._path(key):
             move = self._moves(state, with_faults=True)[step.number]
-            self._bench.load(state)
-            move.run(self._bench)
-            self._scenario.fault(state, self._bench, actor_of(move.name))  # it may note something
-            state = self._bench.save()
+            self._simulator.load(state)
+            move.run(self._simulator)
+            self._scenario.fault(state, self._simulator, actor_of(move.name))  # it may note something
+            state = self._simulator.save()
         return state
 
     def _path(self, key: int) -> list[_Step]:
@@ -292,9 +292,9 @@ class Search:
         path = " → ".join(step.move for step in self._path(key)) or "at the start"
         objects = "\n".join(
             f"  {obj['kind']} {obj['metadata']['name']} {obj.get('status', '')}"
-            for obj in self._bench.store.objects()
+            for obj in self._simulator.store.objects()
         )
-        facts = ", ".join(sorted(self._bench.facts))
+        facts = ", ".join(sorted(self._simulator.facts))
         return Violation(
             f"{self._scenario.name}: {fault}\n{path}\nthen: {' → '.join(moves)}\nfacts: {facts}\n{objects}"
         )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
+from steelyard.kube.objects import annotations_of, status_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import spec_types
 from steelyard.operator.training.frameworks.framework import Framework, RoleKind
@@ -15,7 +16,6 @@ from steelyard.operator.training.model import (
     CleanPods,
     Dependency,
     Invalid,
-    JobStatus,
     RestartPolicy,
     Role,
     Rule,
@@ -30,26 +30,21 @@ GENERIC = "DLJob"
 
 
 def job_of(resource: Json, framework: Framework, settings: OperatorSettings) -> TrainingJob:
-    """The job as values, with what its status remembers."""
+    """Read a job and its status. Raises Invalid for what cannot be read, naming the field."""
     spec = resource.get("spec") or {}
+    status = read_status(status_of(resource))
+    if framework.definition is not None:  # a framework that is a resource stays as it was at first sight
+        status = replace(status, framework=framework.definition)
     job = TrainingJob(
         resource=resource,
         framework=framework,
         roles=_roles(resource, spec, framework),
         policy=_policy(resource["kind"], spec),
         rules=_rules(resource, spec),
-        status=_memory(resource, framework),
+        status=status,
         settings=settings.training,
     )
     return replace(job, rules=(*job.rules, *framework.rules(job)))
-
-
-def _memory(resource: Json, framework: Framework) -> JobStatus:
-    """Read the status, with the definition of a framework that is a resource: it stays as it was at first
-    sight.
-    """
-    status = read_status(resource.get("status") or {})
-    return status if framework.definition is None else replace(status, framework=framework.definition)
 
 
 # ---- replica types
@@ -62,7 +57,8 @@ def _roles(resource: Json, spec: Json, framework: Framework) -> Mapping[str, Rol
     for name, entry in _mapping(spec.get(framework.specs), field).items():
         kind = next((kind for kind in framework.roles if kind.name.lower() == name.lower()), None)
         if kind is None:
-            raise Invalid(f"{field}.{name}", f"no such replica type; there are {_listed(framework)}")
+            known = ", ".join(role.name for role in framework.roles)
+            raise Invalid(f"{field}.{name}", f"no such replica type; there are {known}")
         if kind.name in given:
             raise Invalid(f"{field}.{name}", f"the replica type {kind.name} is given twice")
         given[kind.name] = f"{field}.{name}", _mapping(entry, f"{field}.{name}")
@@ -87,13 +83,9 @@ class _Scopes(NamedTuple):
         return self.given or ("Pod" if restart == "Always" else self.default)
 
 
-def _listed(framework: Framework) -> str:
-    return ", ".join(role.name for role in framework.roles)
-
-
 def _given_scope(resource: Json, spec: Json) -> Scope | None:
     scope: Scope | None = None
-    annotation = (resource["metadata"].get("annotations") or {}).get(RESTART_SCOPE)
+    annotation = annotations_of(resource).get(RESTART_SCOPE)
     if annotation is not None:
         scope = _one_of(annotation, Scope, f"metadata.annotations[{RESTART_SCOPE}]")
     elif resource["kind"] == GENERIC and spec.get("restartScope"):
@@ -168,7 +160,7 @@ def _rules(resource: Json, spec: Json) -> tuple[Rule, ...]:
     field = rules_field(resource["kind"])
     if resource["kind"] == GENERIC:
         return _rules_of(spec.get("failureRules") or [], field)
-    text = (resource["metadata"].get("annotations") or {}).get(FAILURE_RULES)
+    text = annotations_of(resource).get(FAILURE_RULES)
     if not text:
         return ()
     try:

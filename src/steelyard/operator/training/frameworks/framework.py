@@ -99,26 +99,6 @@ def service_name(job: TrainingJob, replica_id: ReplicaId) -> str:
     return job.replica_name(replica_id)
 
 
-def _nothing(job: TrainingJob) -> tuple[Json, ...]:
-    return ()
-
-
-def _no_rules(job: TrainingJob) -> tuple[Rule, ...]:
-    return ()
-
-
-def _accept(job: TrainingJob) -> None:
-    return None
-
-
-def _same(placement: Placement, pod: Json) -> Json:
-    return pod
-
-
-def _scope_of_role(role: RoleKind, present: Collection[str], spec: Json) -> Scope:
-    return role.scope
-
-
 @dataclass(frozen=True)
 class Framework:
     """Description of one framework for the operator. The functions are pure."""
@@ -157,15 +137,15 @@ class Framework:
     messages: Messages = field(default_factory=Messages)
     messages_without_master: Messages | None = None
     """Instead, where the job has none of `masters`; see `words_of`."""
-    scope: Callable[[RoleKind, Collection[str], Json], Scope] = _scope_of_role
+    scope: Callable[[RoleKind, Collection[str], Json], Scope] = lambda role, present, spec: role.scope
     """Default restart scope of a type, from the types that the job has and its spec."""
-    rules: Callable[[TrainingJob], tuple[Rule, ...]] = _no_rules
+    rules: Callable[[TrainingJob], tuple[Rule, ...]] = lambda job: ()
     """Failure rules that come after the job's own."""
-    check: Callable[[TrainingJob], None] = _accept
+    check: Callable[[TrainingJob], None] = lambda job: None
     """Raises Invalid for what the schema cannot say."""
-    extras: Callable[[TrainingJob], tuple[Json, ...]] = _nothing
+    extras: Callable[[TrainingJob], tuple[Json, ...]] = lambda job: ()
     """Further children, without owner (ConfigMap, Role …), made before the Pods."""
-    decorate: Callable[[Placement, Json], Json] = _same
+    decorate: Callable[[Placement, Json], Json] = lambda placement, pod: pod
     """Adds what else a Pod of the framework needs, such as volumes or an account; the Pod is complete
     otherwise.
     """

@@ -24,7 +24,9 @@ def environment(placement: Placement) -> Mapping[str, Value]:
         placement.replica_id.index + (placement.count(MASTER) if placement.replica_id.role == WORKER else 0)
     )
     host, port = placement.host(leader, 0), str(placement.port(leader, 0))
-    processes = _processes(placement.job.spec)
+    spec = placement.job.spec
+    # Processes per Pod; the elastic policy's own field is the older name.
+    processes = str(spec.get("nprocPerNode") or _policy(spec).get("nProcPerNode") or "auto")
     return {
         "PYTHONUNBUFFERED": "1",
         "MASTER_PORT": port,
@@ -45,11 +47,6 @@ def environment(placement: Placement) -> Mapping[str, Value]:
 
 def _policy(spec: Json) -> Json:
     return spec.get("elasticPolicy") or {}
-
-
-def _processes(spec: Json) -> str:
-    """Return the number of processes per Pod. The elastic policy's own field is the older name."""
-    return str(spec.get("nprocPerNode") or _policy(spec).get("nProcPerNode") or "auto")
 
 
 def _elastic(placement: Placement, policy: Json) -> Json:

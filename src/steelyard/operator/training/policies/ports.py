@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from steelyard.operator.training.labels import PORT_RANGE
-from steelyard.operator.training.model import Invalid, JobStatus, ReplicaId, TrainingJob
+from steelyard.operator.training.model import Invalid, JobStatus, TrainingJob
 
 FIELD = f"metadata.annotations[{PORT_RANGE}]"
 
@@ -21,7 +21,11 @@ def assign(job: TrainingJob, status: JobStatus) -> JobStatus:
     if not text:
         return status
     low, high = _parse_range(text)
-    replica_ids = [replica_id for replica_id in job.replica_ids if _on_host(job, replica_id)]
+    replica_ids = [
+        replica_id
+        for replica_id in job.replica_ids
+        if job.roles[replica_id.role].template["spec"].get("hostNetwork")
+    ]
     if len(replica_ids) > high - low + 1:
         raise Invalid(
             FIELD, f"{text} has {high - low + 1} ports, and {len(replica_ids)} replicas need one each"
@@ -40,10 +44,6 @@ def _parse_range(text: str) -> tuple[int, int]:
     if not 1 <= low <= high <= 65535:
         raise Invalid(FIELD, f"{text!r} is no range of ports such as 20000-20999")
     return low, high
-
-
-def _on_host(job: TrainingJob, replica_id: ReplicaId) -> bool:
-    return bool(job.roles[replica_id.role].template["spec"].get("hostNetwork"))
 
 
 def _free(uid: str, low: int, high: int, taken: frozenset[int], count: int) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.objects import controller_of
+from steelyard.kube.pods import phase_of
 from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
 from steelyard.kube.store import Key as StoreKey
 from steelyard.operator import concurrency
@@ -109,7 +110,10 @@ class JobSimulation:
         self.controller = Controller(self.cluster, self.caches)
         self.key = Key(resource_of(job), job["metadata"]["namespace"], job["metadata"]["name"])
         self.look: datetime | None = None
-        self.store.create(self.key.resource, {**job, "metadata": _named(job)})
+        metadata = {
+            name: job["metadata"][name] for name in job["metadata"].keys() - {"uid", "resourceVersion"}
+        }
+        self.store.create(self.key.resource, {**job, "metadata": metadata})
 
     # ---- the operator
 
@@ -195,7 +199,7 @@ class JobSimulation:
 
     def run(self, *names: str, **fields: Any) -> "JobSimulation":
         """These Pods run, or all that wait."""
-        for name in names or [name for name, pod in self.pods().items() if _phase(pod) == "Pending"]:
+        for name in names or [name for name, pod in self.pods().items() if phase_of(pod) == "Pending"]:
             self._set(name, {"phase": "Running", "startTime": time_text(self.now), **fields}, {"running": {}})
         return self.settle()
 
@@ -253,11 +257,3 @@ class JobSimulation:
 
     def _key(self, resource: Resource | None = None, name: str = "") -> StoreKey:
         return StoreKey(resource or self.key.resource, self.key.namespace, name or self.key.name)
-
-
-def _named(job: Json) -> Json:
-    return {name: value for name, value in job["metadata"].items() if name not in {"uid", "resourceVersion"}}
-
-
-def _phase(pod: Json) -> str:
-    return str((pod.get("status") or {}).get("phase") or "Pending")
