@@ -7,7 +7,6 @@ refused.
 """
 
 import asyncio
-import hashlib
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from steelyard.evaluation.manifest import FileEntry
 from steelyard.report.errors import ReportFailed
 from steelyard.report.results import Answer
 from steelyard.report.rubrics.columns import named, optional, present
+from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import Store
 
 BATCH = 4096
@@ -73,11 +73,6 @@ async def local_copy(store: Store, entry: FileEntry, folder: Path, number: int) 
             f"its SHA-256 is {digest}, the manifest says {entry.sha256}",
         )
     return path
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def opened(path: Path) -> pq.ParquetFile:

@@ -12,6 +12,11 @@ def counted(number: int, noun: str) -> str:
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
+def shorten(text: str, most: int) -> str:
+    """Return at most this many characters; a text that is cut ends with `…`."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def unanswered(questions: int) -> str:
     """`1 question got no answer; it counts as wrong.`"""
     counts = "it counts" if questions == 1 else "they count"

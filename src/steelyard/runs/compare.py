@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.shape import INDEX
-from steelyard.report.answers import sha256_of
 from steelyard.report.comparison.reports import NotComparable, ScoredReport, compare
 from steelyard.report.comparison.runs import ComparedRuns, RunComparison, Side, compared_page
 from steelyard.report.page.page import Evidence
@@ -26,6 +25,7 @@ from steelyard.report.rubrics import find_rubric
 from steelyard.report.scoring import CLUSTER
 from steelyard.report.statistics.intervals import holm
 from steelyard.runs.folder import Run, open_run
+from steelyard.storage.digest import sha256_of
 from steelyard.types import JsonValue
 
 MOST_TEXT = 160

@@ -14,7 +14,8 @@ from pathlib import Path
 from steelyard.schema.resources import InferenceSessionResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
-from steelyard.steps.volume import OURS, checked_path, input_store, read_manifest, sha256_of, spec_of
+from steelyard.steps.volume import OURS, checked_path, input_store, read_manifest, spec_of
+from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import Store
 
 MOUNTS = "STEELYARD_MOUNTS"

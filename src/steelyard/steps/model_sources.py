@@ -14,7 +14,8 @@ from typing import Any
 from steelyard.schema.data import File
 from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import StepFailed
-from steelyard.steps.volume import OURS, carried_manifest, checked_path, input_store, sha256_of
+from steelyard.steps.volume import OURS, carried_manifest, checked_path, input_store
+from steelyard.storage.digest import sha256_of
 
 FETCH_FAILED = "FetchFailed"
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from steelyard.schema.names import MANIFEST, OWN_LOGS, OWN_RECORDS
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import StepFailed, wait_for_room
+from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import BadLocation, ObjectExists, ObjectMissing, Store, check_key, open_store
 
 OURS = (OWN_RECORDS, OWN_LOGS)
@@ -85,11 +86,6 @@ async def carried_manifest(store: Store) -> VolumeManifest | None:
         return await read_manifest(store)
     except ValidationError:
         return None
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 async def stored_sha256(store: Store, key: str) -> str:

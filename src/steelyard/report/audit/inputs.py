@@ -12,13 +12,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from steelyard.report.answers import sha256_of
 from steelyard.report.audit.numbers import Digest, EarlierAudit, EarlierReport, ReportNumbers, parsed
 from steelyard.report.comparison.reports import ScoredReport
 from steelyard.report.errors import ReportFailed
 from steelyard.report.report import NUMBERS, PAGE, SCORES
 from steelyard.report.scoring import CLUSTER
 from steelyard.report.status import with_status
+from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import Store
 
 AUDIT = "audit.json"

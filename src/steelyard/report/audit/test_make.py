@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.report.answers import sha256_of
 from steelyard.report.audit.example import DATASET, SERVICE, make_stored_report
 from steelyard.report.audit.make import Audit, Request, make_audit
 from steelyard.report.audit.subject import Subject
 from steelyard.report.errors import ReportFailed
 from steelyard.report.example import make_questions
+from steelyard.storage.digest import sha256_of
 from steelyard.storage.files import FileStore
 from steelyard.storage.store import ObjectMissing
 

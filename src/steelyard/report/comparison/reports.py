@@ -26,7 +26,7 @@ from steelyard.report.statistics.intervals import Estimate, Floats, Integers
 from steelyard.report.statistics.power import FEWEST_CLUSTERS, detectable_mean
 from steelyard.report.statistics.reducers import right_or_wrong
 from steelyard.report.status import counts_of, numbered, values_of
-from steelyard.report.wording import count
+from steelyard.report.wording import count, shorten
 
 COLUMNS = ("_index_", "label", "prediction", "correct")
 MOST_SHOWN = 25
@@ -294,7 +294,9 @@ def _first_changes(
 ) -> tuple[ChangedQuestion, ...]:
     was, is_now = _answer_counts(baseline, rows), _answer_counts(system, rows)
     return tuple(
-        ChangedQuestion(index, _cut(labels[index]), _answers_text(was[index]), _answers_text(is_now[index]))
+        ChangedQuestion(
+            index, shorten(labels[index], MOST_TEXT), _answers_text(was[index]), _answers_text(is_now[index])
+        )
         for index in rows.tolist()
     )
 
@@ -314,14 +316,10 @@ def _answer_counts(scores: pa.Table, rows: Integers) -> dict[int, dict[str, int]
 def _answers_text(counts: Mapping[str, int]) -> str:
     """Return `8`, or `8 (2 of 3), 3 (1 of 3)` where the answers differ."""
     if len(counts) == 1:
-        return _cut(next(iter(counts)))
+        return shorten(next(iter(counts)), MOST_TEXT)
     total = sum(counts.values())
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{_cut(answer)} ({times} of {total})" for answer, times in ordered)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
+    return ", ".join(f"{shorten(answer, MOST_TEXT)} ({times} of {total})" for answer, times in ordered)
 
 
 def comparison_numbers(comparison: Comparison | NotComparable) -> dict[str, Any]:

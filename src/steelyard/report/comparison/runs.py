@@ -17,7 +17,7 @@ from steelyard.report.page.page import Evidence, page_of
 from steelyard.report.results import Figure, Table, Unit
 from steelyard.report.statistics.intervals import Estimate
 from steelyard.report.statistics.power import difference
-from steelyard.report.wording import count, percent, signed_points, small_p
+from steelyard.report.wording import count, percent, shorten, signed_points, small_p
 from steelyard.types import Json
 
 KINDS = {
@@ -322,7 +322,7 @@ def _figure(runs: Sequence[RunComparison], where: str) -> Figure:
 def _short_title(side: Side) -> str:
     """Return as much of the title as fits beside a drawing."""
     name = side.name.rstrip("/").rpartition("/")[2]
-    return f"{side.letter}: {name if len(name) <= 17 else name[:16] + '…'}"
+    return f"{side.letter}: {shorten(name, 17)}"
 
 
 def _changed_rows(changes: ChangedQuestions, letters: tuple[str, str], texts: dict[int, str]) -> Table:

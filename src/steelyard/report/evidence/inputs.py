@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from steelyard.evaluation.manifest import FileEntry
-from steelyard.report.answers import sha256_of
 from steelyard.report.page.document import RUBRIC_FOLDER
 from steelyard.report.results import Rubric
+from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import Store
 
 

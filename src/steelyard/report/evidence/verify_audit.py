@@ -14,7 +14,6 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from steelyard.errors import UsageError
-from steelyard.report.answers import sha256_of
 from steelyard.report.audit.make import Audit, Request, make_audit
 from steelyard.report.audit.subject import Subject
 from steelyard.report.evidence.audit_statement import (
@@ -32,6 +31,7 @@ from steelyard.report.evidence.signature import Signature, attested, vouching
 from steelyard.report.evidence.verify import unchecked, verify_report
 from steelyard.report.page import document
 from steelyard.report.report import NUMBERS, PAGE
+from steelyard.storage.digest import sha256_of
 from steelyard.storage.files import FileStore
 from steelyard.types import JsonValue
 

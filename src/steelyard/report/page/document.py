@@ -14,7 +14,7 @@ from steelyard.report.page.row_errors import RowErrors
 from steelyard.report.page.row_scan import Tokens
 from steelyard.report.page.rows import Rows
 from steelyard.report.results import Results
-from steelyard.report.wording import count
+from steelyard.report.wording import count, shorten
 
 MOST_TEXT = 120
 ASKED, DATASET, OUTPUTS = "What was asked", "Dataset", "Outputs"
@@ -198,7 +198,7 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
             yield from flat(item, f"{name}[{number}]")
     elif name and value is not None and value not in ({}, []):
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        yield name, text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
+        yield name, shorten(text, MOST_TEXT)
 
 
 def _numbers(subject: Subject, findings: Found, evidence: Sequence[Evidence]) -> dict[str, Any]:

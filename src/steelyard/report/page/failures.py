@@ -13,7 +13,7 @@ from steelyard.report.results import Figure
 from steelyard.report.statistics.confusion import NO_ANSWER
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import SCORED, with_status, wrong_rows
-from steelyard.report.wording import count
+from steelyard.report.wording import count, shorten
 
 MOST_SHOWN = 24
 MOST_TEXT = 420
@@ -72,8 +72,8 @@ def _failure(index: int, scored: Sequence[dict[str, Any]], question: Mapping[str
     certain = [row["probability"] for row in wrong if row.get("probability") is not None]
     return Failure(
         index=index,
-        label=_cut(wrong[0]["label"] or "?"),
-        said=tuple(sorted({_cut(row["prediction"] or NO_ANSWER) for row in wrong})),
+        label=shorten(wrong[0]["label"] or "?", MOST_ANSWER),
+        said=tuple(sorted({shorten(row["prediction"] or NO_ANSWER, MOST_ANSWER) for row in wrong})),
         wrong=len(wrong),
         times=len(scored),
         probability=max(certain, default=None),
@@ -91,10 +91,6 @@ def _graded(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield title, f"{grade}, by {row[f'{before}judge']}"
         if reason := row.get(f"{before}reason"):
             yield "Reason", _shortened(reason)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_ANSWER else text[: MOST_ANSWER - 1] + "…"
 
 
 def _picture(question: Mapping[str, Any], index: int) -> Figure | None:

@@ -15,11 +15,13 @@ from steelyard.report.results import Cell, Figure, Metric, Table
 from steelyard.report.statistics.calibration import Calibration
 from steelyard.report.statistics.confusion import NO_ANSWER
 from steelyard.report.statistics.intervals import Estimate, Integers
-from steelyard.report.wording import bounds, count, percent, shown
+from steelyard.report.wording import bounds, count, percent, shorten, shown
 
 MOST_CLASSES = 40
 """A heat map with more classes says nothing on a page; the table of confusions does."""
 MOST_BARS = 40
+MOST_LABEL = 20
+"""Characters of a label beside a drawing."""
 PLOT_LEFT, PLOT_WIDTH = 150, 340
 
 
@@ -107,8 +109,8 @@ def confusion_matrix(labels: Sequence[str], counts: Integers) -> Figure:
         title,
         summary,
         table,
-        labels=[_short(name) for name in labels],
-        columns=[_short(name) for name in columns],
+        labels=[shorten(name, MOST_LABEL) for name in labels],
+        columns=[shorten(name, MOST_LABEL) for name in columns],
         cells=cells,
         size=size,
     )
@@ -195,13 +197,15 @@ def _marks(rows: Sequence[tuple[str, Estimate]], axis: _Axis) -> list[_Mark]:
         return None if value is None else axis.at(value)
 
     return [
-        _Mark(_short(label), f"{shown(e)}  ({bounds(e)})", place(e.value), place(e.low), place(e.high))
+        _Mark(
+            shorten(label, MOST_LABEL),
+            f"{shown(e)}  ({bounds(e)})",
+            place(e.value),
+            place(e.low),
+            place(e.high),
+        )
         for label, e in rows
     ]
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= 20 else label[:19] + "…"
 
 
 def _spoken(estimate: Estimate) -> str:

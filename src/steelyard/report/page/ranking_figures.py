@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from steelyard.report.page.figures import draw
+from steelyard.report.page.figures import MOST_LABEL, draw
 from steelyard.report.results import Figure, Metric, Table
 from steelyard.report.statistics.intervals import Estimate
 from steelyard.report.statistics.ranking import Curve, Ranked, Ranking
-from steelyard.report.wording import count, interval, percent
+from steelyard.report.wording import count, interval, percent, shorten
 
 SIZE = 320
 TICKS = tuple((SIZE * k / 5, f"{20 * k} %") for k in range(6))
@@ -50,7 +50,7 @@ def roc_figure(ranking: Ranking) -> Figure:
         Table("Area under the ROC curve", ("Class", "True", "Area"), rows),
         paths=[_line(row.roc) for row in ranking.classes],
         worst=_line(worst.roc),
-        worst_label=_short(worst.label),
+        worst_label=shorten(worst.label, MOST_LABEL),
         ticks=TICKS,
         diagonal=True,
         across="of the others, the share called so",
@@ -73,7 +73,7 @@ def pr_figure(ranking: Ranking) -> Figure:
         Table("Area under the precision-recall curve", ("Class", "True", "Area"), rows),
         paths=[_steps(row.pr) for row in ranking.classes],
         worst=_steps(worst.pr),
-        worst_label=_short(worst.label),
+        worst_label=shorten(worst.label, MOST_LABEL),
         ticks=TICKS,
         diagonal=False,
         across="of the class, the share found",
@@ -97,10 +97,6 @@ def _steps(curve: Curve) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= 20 else f"{label[:19]}…"
 
 
 def _faint(classes: Sequence[Ranked]) -> float:

@@ -23,6 +23,7 @@ from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.judge.verdicts import VERDICT, Verdicts
 from steelyard.runs.request import RunRequest, canonical
 from steelyard.runs.rubric_names import reads_verdicts
+from steelyard.storage.digest import sha256_of
 from steelyard.storage.files import FileStore
 from steelyard.types import JsonValue
 
@@ -88,9 +89,7 @@ def _with_verdicts(run: Run, source: Path, verdicts: Sequence[Verdicts], target:
     finally:
         if writer is not None:
             writer.close()
-    with target.open("rb") as data:
-        digest = hashlib.file_digest(data, "sha256").hexdigest()
-    return FileEntry(path=target.name, size=target.stat().st_size, sha256=digest, rows=rows)
+    return FileEntry(path=target.name, size=target.stat().st_size, sha256=sha256_of(target), rows=rows)
 
 
 def _joined(batch: pa.RecordBatch, numbers: dict[str, int], judges: Sequence[Verdicts]) -> pa.RecordBatch:

@@ -3,7 +3,6 @@
 `_index_` is the number of a row in its file, so that the rows of a part of a file stand beside those of the whole.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from steelyard.evaluation.shape import INDEX
 from steelyard.runs.folder import INPUTS_FILE, RunFolder
 from steelyard.runs.prompts.readers import FORMATS, Reader, format_of
 from steelyard.runs.request import HUB, SourceSpec
+from steelyard.storage.digest import sha256_of
 from steelyard.types import JsonValue
 
 Numbers = npt.NDArray[np.int64]
@@ -83,9 +83,7 @@ def open_rows(source: SourceSpec) -> Rows:
             "(by default it is what the name ends in)"
         )
     reader = FORMATS[kind](path)
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    entry = FileEntry(path=path.name, size=path.stat().st_size, sha256=digest, rows=reader.count)
+    entry = FileEntry(path=path.name, size=path.stat().st_size, sha256=sha256_of(path), rows=reader.count)
     return FileRows(path, reader, (entry,))
 
 
