@@ -170,7 +170,7 @@ def test_quantities(text: str | int, value: float) -> None:
 
 def test_what_is_no_quantity_is_refused() -> None:
     for wrong in ("", "Mi", "1x", "1 Gi"):
-        with pytest.raises(ValueError, match="no quantity"):
+        with pytest.raises(ValueError, match="not a quantity"):
             number(wrong)
 
 

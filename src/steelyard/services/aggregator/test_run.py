@@ -148,7 +148,7 @@ async def test_an_entity_of_no_version_is_malformed() -> None:
     (state,) = await everything(log, STATE)
     broken = (state.value or b"").replace(b'"0.1"', b'"new"')
     await log.publish([Message(STATE, state.key, broken, state.headers, state.partition)])
-    with pytest.raises(Malformed, match=r"entity's schemaVersion: 'new' is no version"):
+    with pytest.raises(Malformed, match=r"entity's schemaVersion: 'new' is not a version"):
         await Aggregator(log).step(record(GOOD, 9))
 
 
