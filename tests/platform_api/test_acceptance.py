@@ -1,4 +1,4 @@
-"""What is accepted has been judged: at each limit it is refused before anything is written, or kept and readable."""
+"""Requests and entities are checked before they are accepted: at each limit they are refused, or kept and readable."""
 
 import asyncio
 from typing import Any
@@ -191,7 +191,7 @@ async def of_an_older_version(world: World, kind: str, made: Json, **fields: Any
 
 
 async def test_an_entity_that_the_schema_does_not_take_any_more(world: World) -> None:
-    """It is shown, hides no other, is refused where it would be used, and can be deleted."""
+    """An entity that the schema refuses now is shown, hides no other, cannot be used, and can be deleted."""
     made = await a_service(world)
     runner = {**made["runner"], "nodes": 2**40}
     await of_an_older_version(world, "InferenceService", made, runner=runner)

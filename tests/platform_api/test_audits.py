@@ -1,4 +1,4 @@
-"""What an Audit needs and has not is created with it, once, and by right."""
+"""An Audit's missing reports and evaluations are created with it, once, and under the caller's grants."""
 
 import pytest
 

@@ -34,7 +34,7 @@ ENDPOINT = "http://api/v0"
 
 
 class Bridge(httpx.BaseTransport):
-    """From a thread to the app on the loop; `lose` answers of requests that it names."""
+    """Passes requests from a thread to the app on the event loop; loses the answers of requests that `lose` names."""
 
     def __init__(self, world: World) -> None:
         self._loop, self._inner = asyncio.get_running_loop(), httpx.ASGITransport(world.app)

@@ -174,7 +174,7 @@ async def used_by(world: World, resource: str, entity: Json) -> str:
 
 
 async def test_every_kind_of_use_is_told(world: World) -> None:
-    """Also where no filter finds the users: what a report is scored by, a service mounts, an audit is compared with."""
+    """Dependents are named even if no filter selects them: a report's modules, a service's mounts, a baseline."""
     files = dataset()["artifacts"]
     data, module = (
         await world.created("datasets", **dataset()),

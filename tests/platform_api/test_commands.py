@@ -1,4 +1,4 @@
-"""What is accepted: never lost, never doubled, and seen by whoever asked, across crashes and absent services."""
+"""Accepted commands are never lost or doubled, and their clients read what they wrote, across crashes and repeats."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ async def post(
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """There is nothing to wait for: settling tells nobody."""
+    """Wait until a condition holds: the relay signals no progress."""
     async with asyncio.timeout(5):
         while not await holds():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -245,7 +245,7 @@ async def test_an_if_match_that_cannot_be_kept_to_is_refused(world: World, match
 
 
 async def test_a_repeated_edit_with_a_key_is_one(world: World) -> None:
-    """Its answer was lost; without the key, If-Match would refuse the repeat."""
+    """The first answer was lost; without the key, If-Match would refuse the repeat."""
     made = await post(world)
     headers = {"If-Match": made["metadata"]["revision"], "Idempotency-Key": "edit"}
     for _ in range(2):

@@ -59,7 +59,7 @@ def address_of(route: Route, subject: Subject) -> str:
 
 
 def attempts(route: Route, subject: Subject) -> Iterable[dict[str, Any]]:
-    """What clients send: right, wrong in every part, and twice."""
+    """Yield the requests that clients send: right, wrong in every part, and repeated."""
     body, address = subject.body(route), address_of(route, subject)
     if "{id}" in route.path:
         yield {"url": address.replace(subject.id(route), "0" * 32), "json": body}

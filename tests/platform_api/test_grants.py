@@ -152,7 +152,7 @@ async def ask(client: httpx.AsyncClient, world: World, route: Route, subject: Su
 
 
 async def knock(world: World, path: str, client: httpx.AsyncClient) -> int:
-    """What a WebSocket's opening is answered: 101, or the refusal."""
+    """Return the status with which a WebSocket is opened: 101, or that of the refusal."""
     token = client.headers.get("authorization")
     sent: asyncio.Queue[Any] = asyncio.Queue()
     scope = {
@@ -221,7 +221,7 @@ async def test_each_route_with_each_grant(world: World, route: Route) -> None:
 
 
 GRANTING = (grant("models", ["get"], ["acme"]),)
-"""What the new token of the accounts' routes is to hold: nobody hands on more than they have."""
+"""Grants for the new token of the accounts' routes: nobody gives more than they have."""
 
 
 def _nobody() -> Any:

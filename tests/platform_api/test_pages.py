@@ -1,4 +1,4 @@
-"""What anybody may read, and that it loads nothing from elsewhere."""
+"""Pages for anybody load nothing from elsewhere."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""How far a workflow is, in a line: its own step's progress, or that of what it waits for."""
+"""Progress of a workflow in one line: its own step's, or that of the entity it waits for."""
 
 import orjson
 

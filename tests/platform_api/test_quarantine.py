@@ -1,4 +1,4 @@
-"""What was put aside is seen on the entity, counted, listed, and ended by an administrator alone."""
+"""Entities in quarantine say so, are counted and listed, and administrators release or drop their messages."""
 
 import asyncio
 import json

@@ -134,7 +134,7 @@ async def deliveries(engines: Engines, wanted: list[str]) -> None:
 
 @pytest.mark.parametrize("abort", [False, True], ids=["closed", "reset"])
 async def test_a_repeat_of_what_broke_off_is_the_same_entity(abort: bool) -> None:
-    """It comes while the first is still at work, as after a client's timeout or a proxy's 504."""
+    """The repeat comes while the first request is still at work, as after a time-out of a client or a proxy's 504."""
     log = Held()
     async with listening(log) as (url, token, engines):
         _, writer = await send(url, token)

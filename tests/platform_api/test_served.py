@@ -79,7 +79,7 @@ async def serving(platform: Platform) -> AsyncIterator[str]:
 
 
 def _publish(api: Served, folder: Path) -> Json:
-    """Everything that the published client does of an upload, as its users write it."""
+    """Upload a dataset with the published client, as its users do."""
     from dyff.client import Client
 
     client = Client(api_token=api.token, endpoint=api.url)
@@ -213,7 +213,7 @@ async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["it cannot say where it listens", "it is cancelled"])
 async def test_nothing_is_answered_any_more_when_it_fails(tmp_path: Path, how: str) -> None:
-    """Else a process that ends would go on taking requests which nobody works on."""
+    """A failed process that still took requests would accept what nobody works on."""
     async with served(tmp_path) as api:
         engines, listens = api.engines, asyncio.get_running_loop().create_future()
 

@@ -22,7 +22,7 @@ from tests.platform_api.world import World, grant, make_world
 
 @dataclass
 class Pods:
-    """Where the session's replicas are, as the hosts file says."""
+    """Pods of a session on one machine, as the hosts file names them."""
 
     world: World
     hosts: Path

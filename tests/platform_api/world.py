@@ -51,7 +51,7 @@ class Clock:
 
 @dataclass
 class Engines:
-    """What outlives an API process."""
+    """The engines, which outlive an API process."""
 
     log: Log
     view: View
@@ -139,7 +139,7 @@ async def make_world(
     replicas: Replicas | None = None,
     new_id: Callable[[], str] = random_id,
 ) -> AsyncIterator[World]:
-    """With `services=False` nobody judges: what is accepted stays in the outbox."""
+    """Run the API with its services; with `services=False` no command is applied, and all stay in the outbox."""
     made = engines or await make_engines()
     chosen = settings or ApiSettings()
     platform = Platform(made.log, made.view, made.ledger, made.store, chosen, b"secret", made.clock, new_id)
