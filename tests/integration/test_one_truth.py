@@ -38,7 +38,7 @@ from steelyard.runs.export import export
 from steelyard.runs.folder import Run, RunFolder, open_run
 from steelyard.runs.judge.output import judged_output
 from steelyard.runs.judge.spec import JudgeSpec
-from steelyard.runs.queries import wrong_answers
+from steelyard.runs.queries import find_wrong_rows
 from steelyard.runs.request import Limits, RubricSpec
 from steelyard.runs.run import run
 from steelyard.types import JsonValue
@@ -241,9 +241,11 @@ def check_shown(done: Run, truth: Truth) -> None:
         assert said(part["counts"]) in summary
     scores = pq.read_table(done.folder.scores).to_pylist(maps_as_pydicts="strict")
     wrong = {row["_index_"] for row in scores if row["status"] == "scored" and row["correct"] is False}
-    assert {row["_index_"] for row in wrong_answers(done, 99)} == wrong
+    rubric = (done.numbers or {})["rubric"]
+    assert {row.index for row in find_wrong_rows(done, 99).first if rubric in row.wrong} == wrong
     (index, _), status = next(iter(truth.status.items()))
-    assert f"scores.status: {status}" in run_text.row(done, index)
+    words = ("right", "wrong") if status == "scored" else (status,)
+    assert any(f"  {rubric}: {word}" in run_text.row(done, index) for word in words)
 
 
 def check_exported(done: Run, truth: Truth) -> None:

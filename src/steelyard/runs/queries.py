@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -74,14 +76,62 @@ def row_errors(run: Run) -> Iterator[dict[str, JsonValue]]:
                 yield {**row, **run.row_errors.get(key, {}), REPLICATION: run.replication(row[REPLICATION])}
 
 
-def wrong_answers(run: Run, most: int) -> list[dict[str, JsonValue]]:
-    """The first wrong answer to each of `most` questions; rows that failed are told as row errors."""
-    table = run.scores()
-    if table is None or "correct" not in table.column_names:
-        return []
-    wrong = table.filter(wrong_rows(table))
-    first = {row[INDEX]: row for row in reversed(wrong.sort_by([(INDEX, "ascending")]).to_pylist())}
-    return sorted(first.values(), key=lambda row: int(row[INDEX]))[:most]
+@dataclass(frozen=True)
+class WrongRow:
+    """One row with a wrong answer by at least one rubric."""
+
+    index: int
+    first: Mapping[str, Mapping[str, JsonValue]]
+    """By rubric, the scores of its first wrong answer; rubrics that call none of its answers wrong are left out."""
+    wrong: Mapping[str, int]
+    """By rubric, the number of its wrong answers."""
+    times: int
+    """Number of its answers."""
+
+
+@dataclass(frozen=True)
+class WrongRows:
+    """The first rows with wrong answers, and how many there are by each rubric that says what is wrong."""
+
+    first: tuple[WrongRow, ...]
+    totals: Mapping[str, int]
+
+
+def find_wrong_rows(run: Run, most: int) -> WrongRows:
+    """The first `most` rows with wrong answers; rows that failed are row errors instead."""
+    wrong: dict[str, pa.Table] = {}
+    for name, rubric in rubrics_of(run).items():
+        scores = pq.read_table(score_files(run)[name])
+        if "correct" in scores.column_names:
+            wrong[rubric] = scores.filter(wrong_rows(scores)).sort_by([(INDEX, "ascending")])
+    columns = [np.unique(table[INDEX].to_numpy()) for table in wrong.values()]
+    indexes = np.unique(np.concatenate(columns))[:most] if columns else np.asarray([], np.int64)
+    by_rubric: dict[str, dict[int, list[dict[str, JsonValue]]]] = {}
+    for rubric, table in wrong.items():
+        answers: dict[int, list[dict[str, JsonValue]]] = {}
+        for score in table.filter(pc.is_in(table[INDEX], pa.array(indexes, pa.int64()))).to_pylist():
+            answers.setdefault(score[INDEX], []).append(score)
+        by_rubric[rubric] = answers
+    rows = tuple(
+        WrongRow(
+            index,
+            {rubric: answers[index][0] for rubric, answers in by_rubric.items() if index in answers},
+            {rubric: len(answers[index]) for rubric, answers in by_rubric.items() if index in answers},
+            len(run.manifest.replications),
+        )
+        for index in map(int, indexes)
+    )
+    totals = {rubric: len(column) for rubric, column in zip(wrong, columns, strict=True)}
+    return WrongRows(rows, totals)
+
+
+def rubrics_of(run: Run) -> dict[str, str]:
+    """The rubric of each file of scores, by the name that `score_files` has for it, the leading one first."""
+    numbers = run.numbers or {}
+    rubrics = {"scores": numbers["rubric"]} if "rubric" in numbers else {}
+    rubrics |= {part["scores"].removesuffix(".parquet"): part["rubric"] for part in numbers.get("more") or ()}
+    files = score_files(run)
+    return {name: str(rubric) for name, rubric in rubrics.items() if name in files}
 
 
 def tokens(run: Run) -> tuple[int, int] | None:

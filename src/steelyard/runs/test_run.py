@@ -20,7 +20,7 @@ from steelyard.runs.export import exported
 from steelyard.runs.folder import Run, RunFolder, open_run
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.plan import new_epoch
-from steelyard.runs.queries import wrong_answers
+from steelyard.runs.queries import find_wrong_rows
 from steelyard.runs.request import Limits, PromptSpec, RubricSpec, SourceSpec
 from steelyard.runs.resolve import resolve
 from steelyard.runs.run import run
@@ -271,7 +271,7 @@ async def test_a_run_is_scored_and_scored_again_without_a_call(tmp_path: Path) -
     assert "90.0 %" in (result.headline or "")
     done = open_run(tmp_path / "run")
     assert (done.numbers or {})["headline"] == result.headline
-    assert [score["_index_"] for score in wrong_answers(done, 5)] == [7]
+    assert [row.index for row in find_wrong_rows(done, 5).first if "exact-match" in row.wrong] == [7]
     assert [row["scores"]["correct"] for row in rows_of(done)] == [index != 7 for index in range(10)]
     again = replace(request, rubrics=(RubricSpec("contains?target=prompt"),))
     made = await score_again(done.folder, again)

@@ -1,12 +1,14 @@
 """The texts of `steelyard eval show`."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from steelyard.cli.eval.next_command import line_to_score, open_stage, stage_lines
 from steelyard.cli.eval.wording import count
 from steelyard.errors import UsageError
+from steelyard.report.status import COLUMN as STATUS
+from steelyard.report.status import FAILED, LEFT_OUT
 from steelyard.runs import queries
 from steelyard.runs.folder import Run, RunFolder
 from steelyard.types import JsonValue
@@ -15,6 +17,13 @@ MOST_ERRORS = 50
 MOST_LISTED = 5
 MOST_GROUPS = 20
 SHORT = 100
+MOST_CHARACTERS = 300
+"""Length of a value in a list of failures."""
+SHORTENED = " […] "
+KNOWN = frozenset({"score", "correct", STATUS})
+"""Columns of scores that the line of the rubric says."""
+JUDGED = frozenset({"label", "prediction", "judge", "verdict", "reason", "fault"})
+"""Columns of scores that a list of failures says in words."""
 
 
 def summary(run: Run) -> str:
@@ -46,12 +55,22 @@ def _summary(run: Run) -> Iterator[str]:
         yield from _scored(numbers)
     for limit in run.numbers.get("limits", []):
         yield f"note:    {limit}"
-    wrong = queries.wrong_answers(run, MOST_LISTED)
-    if wrong:
-        yield "the first wrong answers (--failures N for more, --row INDEX for one):"
-        for score in wrong:
-            yield f"  row {score['_index_']}: {_short(score.get('prediction'))}, not {_short(score.get('label'))}"
+    yield from _first_wrong(run)
     yield f"report:  {run.folder.page}"
+
+
+def _first_wrong(run: Run) -> Iterator[str]:
+    wrong = queries.find_wrong_rows(run, MOST_LISTED)
+    if not wrong.first:
+        return
+    several = len(queries.rubrics_of(run)) > 1
+    yield "the first rows with a wrong answer (--failures N for more, --row INDEX for one):"
+    for row in wrong.first:
+        rubric, score = next(iter(row.first.items()))
+        by = f"by {rubric}: " if several else ""
+        times = f" ({row.wrong[rubric]} of {row.times} times)" if row.times > 1 else ""
+        said, expected = _short(score.get("prediction")), _short(score.get("label"))
+        yield f"  row {row.index}: {by}{said}, not {expected}{times}"
 
 
 def _scored(numbers: Mapping[str, JsonValue]) -> Iterator[str]:
@@ -96,15 +115,72 @@ def errors(run: Run) -> str:
     return "\n".join(lines)
 
 
-def failures(run: Run, most: int) -> str:
-    """Wrong answers in full."""
+def failures(run: Run, most: int, *, full: bool = False) -> str:
+    """The first rows with a wrong answer: what was asked, each wrong answer, and what the rubrics say of it."""
     if not run.folder.scores.exists():
         return f"{run.folder.path}: has no scores; score: {line_to_score(run)}"
-    wrong = queries.wrong_answers(run, most)
-    if not wrong:
+    wrong = queries.find_wrong_rows(run, most)
+    if not wrong.first:
         return f"{run.folder.path}: no wrong answer"
-    shown = dict.fromkeys(score["_index_"] for score in wrong)
-    return "\n\n".join(row(run, index) for index in shown)
+    totals = [f"{count(number)} by {rubric}" for rubric, number in wrong.totals.items()]
+    show = _whole if full else _shortened
+    blocks = [f"{run.folder.path}: rows with a wrong answer: {', '.join(totals)}"]
+    blocks += ["\n".join(_wrong_row(run, row, show)) for row in wrong.first]
+    if any(SHORTENED in block for block in blocks):
+        blocks.append("(long values are shortened: --full shows them whole)")
+    return "\n\n".join(blocks)
+
+
+def _wrong_row(run: Run, wrong: queries.WrongRow, show: Callable[[JsonValue], str]) -> Iterator[str]:
+    times = f" {{}} of {wrong.times} times" if wrong.times > 1 else ""
+    by = [f"wrong{times.format(number)} by {rubric}" for rubric, number in wrong.wrong.items()]
+    yield f"row {wrong.index}: {', '.join(by)}"
+    story = queries.story(run, wrong.index)
+    assert story is not None
+    yield from (f"  {name}: {show(value)}" for name, value in story.row.items())
+    rubrics = queries.rubrics_of(run)
+    for asking in story.askings:
+        if not any(asking.scores.get(name, {}).get("correct") is False for name in rubrics):
+            continue
+        text = (asking.responses or [{}])[0].get("text")
+        yield f"answer{_times(run, asking.replication)}: {show(text)}"
+        for name, rubric in rubrics.items():
+            yield from _judged(rubric, asking.scores.get(name, {}), text, show)
+
+
+def _judged(
+    rubric: str, scores: Mapping[str, JsonValue], text: JsonValue, show: Callable[[JsonValue], str]
+) -> Iterator[str]:
+    """What a rubric says of one answer in a list of failures: what it adds to the answer, and no more."""
+    line = _verdict(rubric, scores)
+    if scores.get("correct") is False:
+        if scores.get("prediction") != text:
+            line += f", read as {show(scores.get('prediction'))}"
+        line += f", should be {show(scores.get('label'))}"
+    yield line
+    for before in ("", "second_"):
+        if judge := scores.get(f"{before}judge"):
+            verdict = scores.get(f"{before}verdict") or scores.get(f"{before}fault") or "no verdict"
+            yield f"    {verdict}, by {judge}: {show(_line(scores.get(f'{before}reason')))}"
+    for field, value in _fields(scores):
+        if field not in JUDGED and not field.startswith("second_"):
+            yield f"    {field}: {show(value)}"
+
+
+def _verdict(rubric: str, scores: Mapping[str, JsonValue]) -> str:
+    """Whether an answer is right by a rubric, and its score where that says more."""
+    correct, status, score = scores.get("correct"), scores.get(STATUS), scores.get("score")
+    word = "neither right nor wrong" if correct is None else "right" if correct else "wrong"
+    if status in {FAILED, LEFT_OUT}:
+        word = str(status)
+    return f"  {rubric}: {word}" + (f", score {score:.4g}" if score not in {None, 0, 1} else "")
+
+
+def _fields(scores: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
+    """The columns of a row of scores that the verdict and the row itself do not say."""
+    for field, value in scores.items():
+        if value is not None and field not in KNOWN and not field.startswith(("_", "group:")):
+            yield field, value
 
 
 def row(run: Run, index: int) -> str:
@@ -112,10 +188,14 @@ def row(run: Run, index: int) -> str:
     story = queries.story(run, index)
     if story is None:
         raise UsageError(f"--row {index}: {run.folder.path} has no such row")
+    rubrics = queries.rubrics_of(run)
     lines = [f"row {index}"]
     lines += [f"  {name}: {_whole(value)}" for name, value in story.row.items()]
     for asking in story.askings:
         lines += [f"answer{_times(run, asking.replication)}", *_asking(asking)]
+        for name, scores in asking.scores.items():
+            lines.append(_verdict(rubrics.get(name, name), scores))
+            lines += [f"    {field}: {_whole(value, 6)}" for field, value in _fields(scores)]
     return "\n".join(lines)
 
 
@@ -132,10 +212,6 @@ def _asking(asking: queries.Asking) -> Iterator[str]:
     for failed in (asking.error or {}).get("tries") or ():
         status = "" if failed["status"] is None else f", status {failed['status']}"
         yield f"  failed {failed['time']}, {failed['replica']}{status}: {_short(failed['message'])}"
-    for name, scores in asking.scores.items():
-        for field, value in scores.items():
-            if value is not None and not field.startswith("_"):
-                yield f"  {name}.{field}: {_whole(value)}"
 
 
 def unfinished(folder: RunFolder) -> str:
@@ -154,6 +230,20 @@ def _short(value: JsonValue) -> str:
     return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
 
 
-def _whole(value: JsonValue) -> str:
+def _line(value: JsonValue) -> str:
+    """A text on one line."""
+    return " ".join(str(value or "").split())
+
+
+def _whole(value: JsonValue, indent: int = 4) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-    return text.replace("\n", "\n    ")
+    return text.replace("\n", "\n" + " " * indent)
+
+
+def _shortened(value: JsonValue) -> str:
+    """The beginning and the end of a long value, with its length."""
+    text = "nothing" if value in (None, "") else _whole(value)
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    beginning, end = text[: MOST_CHARACTERS * 2 // 3].rstrip(), text[-MOST_CHARACTERS // 3 :].lstrip()
+    return f"{beginning}{SHORTENED}{end} ({count(len(text))} characters)"

@@ -14,8 +14,16 @@ def show(
         typer.Option(metavar="INDEX", help="Show one row: its prompt, answers, scores and failed calls."),
     ] = None,
     failures: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Show the first N wrong answers in full.")
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Show the first N rows with a wrong answer, and what each rubric says of it.",
+        ),
     ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="With --failures: do not shorten long values.")
+    ] = False,
     errors: Annotated[
         bool, typer.Option("--errors", help="Show the rows without an answer, and why.")
     ] = False,
@@ -31,7 +39,7 @@ def show(
     if row is not None:
         text = run_text.row(done, row)
     elif failures is not None:
-        text = run_text.failures(done, failures)
+        text = run_text.failures(done, failures, full=full)
     elif errors:
         text = run_text.errors(done)
     else:
