@@ -148,7 +148,8 @@ async def test_a_fault_that_stays_is_a_row_error_and_all_others_are_done(stores:
     assert summary.row_errors == 1
     await check_all_but(stores, spec, 20, {BAD})
     (record,) = await error_rows(stores.output)
-    assert record["attempts"] == server.tries[BAD]
+    # The server closes after each bad answer: a try on a connection that was kept may end before it reads the request.
+    assert 1 <= server.tries[BAD] <= record["attempts"] <= 4
     assert record["message"]
 
 
