@@ -1,4 +1,4 @@
-"""audit.json: all that the page says, and what a later audit needs to compare itself with this one."""
+"""audit.json: the content of the page, and what a later audit needs for a comparison with this one."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -29,16 +29,14 @@ def audit_json(subject: Subject, requirements: Sequence[Requirement], baseline: 
             "modelName": first.names.get("modelName", ""),
             "modelFiles": list(first.model_files),
         },
-        "baseline": _baseline(baseline) if baseline else None,
+        "baseline": {
+            "audit": baseline.numbers.audit,
+            "system": baseline.numbers.system.model_dump(),
+            "file": baseline.file.model_dump(),
+        }
+        if baseline
+        else None,
         "requirements": [_requirement(requirement) for requirement in requirements],
-    }
-
-
-def _baseline(baseline: Baseline) -> Json:
-    return {
-        "audit": baseline.numbers.audit,
-        "system": baseline.numbers.system.model_dump(),
-        "file": baseline.file.model_dump(),
     }
 
 

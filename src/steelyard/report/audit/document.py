@@ -1,4 +1,4 @@
-"""Puts the first view of an audit's page together, and all that stands below it."""
+"""The content of an audit's page: its first view, and a section for each report."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from steelyard.report.audit.numbers import Digest
 from steelyard.report.audit.sections import Section, make_section
 from steelyard.report.audit.subject import Requirement, Subject
 from steelyard.report.audit.wording import (
-    achieves,
-    compared,
-    could_be_chance,
+    chance_sentence,
+    comparison_sentence,
     interval_of,
+    result_clause,
     size_text,
 )
 from steelyard.report.comparison.figures import difference_figure, drawable
@@ -26,7 +26,7 @@ NOT_STATED = "not stated"
 
 @dataclass(frozen=True)
 class Result:
-    """A requirement in the first view."""
+    """A report in the first view: its result in sentences."""
 
     title: str
     sentence: str
@@ -38,7 +38,7 @@ class Result:
 
 @dataclass(frozen=True)
 class AuditDocument:
-    """All that the page shows. `figure` holds several comparisons side by side."""
+    """All that the page shows. `figure` shows several comparisons side by side."""
 
     headline: str
     facts: tuple[tuple[str, str], ...]
@@ -58,27 +58,26 @@ def make_document(
     subject: Subject, requirements: Sequence[Requirement], baseline: Baseline | None
 ) -> AuditDocument:
     system = named(requirements[0].names, "inferenceService")
-    against = _baseline_name(baseline, system)
-    compared = [(f"Test {r.number}", r.comparison) for r in requirements]
+    baseline_name = _name_of_baseline(baseline, system)
     drawn = [
-        (title, comparison)
-        for title, comparison in compared
-        if isinstance(comparison, Comparison) and drawable(comparison)
+        (f"Test {r.number}", r.comparison)
+        for r in requirements
+        if isinstance(r.comparison, Comparison) and drawable(r.comparison)
     ]
     return AuditDocument(
         headline=_headline(system, requirements),
         facts=tuple(_facts(subject, requirements, baseline)),
-        results=tuple(_result(r, requirements, against) for r in requirements),
+        results=tuple(_result(r, requirements, baseline_name) for r in requirements),
         limits=tuple(_limits(requirements, baseline)),
         figure=difference_figure(drawn, " in each test") if len(drawn) > 1 else None,
-        sections=tuple(make_section(r, requirements, against) for r in requirements),
+        sections=tuple(make_section(r, requirements, baseline_name) for r in requirements),
         provenance=tuple(_provenance(subject, requirements, baseline)),
         baseline_file=baseline.file if baseline else None,
     )
 
 
-def _baseline_name(baseline: Baseline | None, system: str) -> str:
-    """Return the baseline's name, with a distinction where it is the name of the system itself."""
+def _name_of_baseline(baseline: Baseline | None, system: str) -> str:
+    """Return the baseline's name; where it is also the name of the system, with `in the earlier audit`."""
     if baseline is None:
         return ""
     name = baseline.numbers.system.name
@@ -88,14 +87,14 @@ def _baseline_name(baseline: Baseline | None, system: str) -> str:
 def _headline(system: str, requirements: Sequence[Requirement]) -> str:
     if len(requirements) == 1:
         only = requirements[0]
-        return f"{system} {achieves(only.lead, only.right_or_wrong, unit_of(only.report.scores))}."
+        return f"{system} {result_clause(only.lead, only.right_or_wrong, unit_of(only.report.scores))}."
     return f"{system} in {count(len(requirements))} tests."
 
 
 def _facts(
     subject: Subject, requirements: Sequence[Requirement], baseline: Baseline | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield which system was audited, by which procedure, on which data, when, and against which baseline."""
+    """Yield which system was audited, by which procedure, on which data, when, and baseline_name which baseline."""
     names = requirements[0].names
     yield "System", named(names, "inferenceService")
     if names.get("model") or names.get("modelName"):
@@ -118,23 +117,25 @@ def _compared_with(baseline: Baseline | None) -> str:
     return f"{system.name}{model}, audit {named({'id': baseline.numbers.audit}, 'id')}"
 
 
-def _result(requirement: Requirement, requirements: Sequence[Requirement], against: str) -> Result:
+def _result(requirement: Requirement, requirements: Sequence[Requirement], baseline_name: str) -> Result:
     difference = requirement.comparison
     noun = unit_of(requirement.report.scores)
-    sentence = achieves(requirement.lead, requirement.right_or_wrong, noun)
+    sentence = result_clause(requirement.lead, requirement.right_or_wrong, noun)
     data = f"Test {requirement.number}: dataset {named(requirement.names, 'dataset')}"
     return Result(
         title=data if len(requirements) > 1 else "Result",
         sentence=sentence[0].upper() + sentence[1:],
         interval=interval_of(requirement.lead, requirement.right_or_wrong),
         size=_size_text(requirement, noun),
-        comparison=compared(difference, against, requirement.lead.unit) if difference else "",
-        chance=could_be_chance(difference) if isinstance(difference, Comparison) else "",
+        comparison=comparison_sentence(difference, baseline_name, requirement.lead.unit)
+        if difference
+        else "",
+        chance=chance_sentence(difference) if isinstance(difference, Comparison) else "",
     )
 
 
 def _size_text(requirement: Requirement, noun: str) -> str:
-    """Number of questions, with the rows by status where some were not scored."""
+    """Return the number of questions, with the rows by status where some were not scored."""
     counts = requirement.counts
     questions = size_text(requirement.questions, counts.present, noun)
     return f"{questions} ({counts})" if counts.failed or counts.left_out else questions

@@ -1,4 +1,4 @@
-"""Reports in storage, as `run_report` leaves them: for tests of audits."""
+"""Example reports in storage, as `run_report` leaves them. Tests of audits use them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,21 +17,21 @@ TWICE = ("a" * 32, "b" * 32)
 
 
 def make_answers(questions: Sequence[dict[str, Any]], wrong: Sequence[int]) -> list[dict[str, Any]]:
-    """Outputs of a system that takes these questions for the next class, and answers all others right."""
+    """Return outputs of a system that answers the next class to the questions in `wrong`, and all others right."""
+
+    def answer(question: dict[str, Any]) -> str:
+        label = str(question["label"])
+        return "abc"["abc".index(label) - 2] if question["_index_"] in wrong else label
+
     return [
         {
             "_index_": question["_index_"],
             "_replication_": replication,
-            "responses": [{"_response_index_": 0, "label": _said(question, wrong), "probabilities": None}],
+            "responses": [{"_response_index_": 0, "label": answer(question), "probabilities": None}],
         }
         for replication in TWICE
         for question in questions
     ]
-
-
-def _said(question: dict[str, Any], wrong: Sequence[int]) -> str:
-    label = str(question["label"])
-    return "abc"["abc".index(label) - 2] if question["_index_"] in wrong else label
 
 
 async def make_stored_report(
@@ -45,9 +45,9 @@ async def make_stored_report(
     model: str = "7",
     **names: str,
 ) -> FileStore:
-    """A report of a system that got these questions wrong; its evaluation lies beside it.
+    """Make and store a report of a system that answers the questions in `wrong` wrong; its evaluation lies beside it.
 
-    `clusters` among the names is the column by which rows hang together.
+    `clusters` among the names is the column that defines clusters.
     """
     question_rows = list(questions if questions is not None else make_questions())
     dataset, output = FileStore(root / identity / "dataset"), FileStore(root / identity / "evaluation")

@@ -1,5 +1,5 @@
-"""Reads what an audit is made of: reports with their scores, and the earlier audit. What differs from its digest is
-refused.
+"""Reads the inputs of an audit: reports with their scores, and the earlier audit. A file with another digest than the
+recorded one is refused.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from steelyard.report.audit.numbers import Digest, EarlierAudit, EarlierReport, ReportNumbers, parsed
+from steelyard.report.audit.numbers import Digest, EarlierAudit, EarlierReport, ReportNumbers, parse_numbers
 from steelyard.report.comparison.reports import ScoredReport
 from steelyard.report.errors import ReportFailed
 from steelyard.report.report import NUMBERS, PAGE, SCORES
@@ -22,7 +22,7 @@ from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import Store
 
 AUDIT = "audit.json"
-COMPACT: list[tuple[str, pa.DataType]] = [
+KEPT_COLUMNS: list[tuple[str, pa.DataType]] = [
     ("_index_", pa.int64()),
     ("_replication_", pa.string()),
     ("label", pa.string()),
@@ -32,9 +32,9 @@ COMPACT: list[tuple[str, pa.DataType]] = [
     ("status", pa.string()),
     ("_cluster_", pa.int64()),
 ]
-"""The columns of scores that an audit keeps, so that a later one can compare itself with it.
+"""Columns of scores that an audit keeps for a comparison with a later one.
 
-Audits of earlier versions kept neither score nor status; `_cluster_` is there where rows hang together.
+Audits of earlier versions kept neither score nor status. `_cluster_` is there if rows have clusters.
 """
 
 
@@ -53,67 +53,69 @@ class AuditedReport:
 
     @property
     def scored(self) -> ScoredReport:
+        """The report as a comparison needs it."""
         data = tuple(sorted(entry.sha256 for entry in self.numbers.evidence if entry.what == "Dataset"))
-        return ScoredReport(self.numbers.rubric, data, _view(self.numbers.datasetView), self.scores)
+        return ScoredReport(self.numbers.rubric, data, _view_json(self.numbers.datasetView), self.scores)
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The earlier audit, and where its scores lie."""
+    """The earlier audit, and the store of its scores."""
 
     numbers: EarlierAudit
     file: Digest
     store: Store
 
     async def scored(self, report: EarlierReport, folder: Path) -> ScoredReport:
-        path = await _checked(self.store, report.scores, folder, AUDIT)
+        """Return one of its reports as a comparison needs it; `folder` gets a copy of the scores."""
+        path = await _download_checked(self.store, report.scores, folder, AUDIT)
         table = await asyncio.to_thread(pq.read_table, path)
-        return ScoredReport(report.rubric, tuple(sorted(report.data)), _view(report.datasetView), table)
+        return ScoredReport(report.rubric, tuple(sorted(report.data)), _view_json(report.datasetView), table)
 
 
 async def read_report(identity: str, store: Store, folder: Path) -> AuditedReport:
-    """The report of this id; `folder` gets its compact scores."""
+    """Return the report of this id, and write its compact scores into `folder`. Raises ReportFailed."""
     raw = await store.get(NUMBERS)
-    numbers = parsed(ReportNumbers, raw, f"{store.url}/{NUMBERS}")
-    if (there := numbers.names.get("report", identity)) != identity:
-        raise ReportFailed("BadReport", f"{store.url} holds the report {there}, not {identity}")
-    described = next((entry for entry in numbers.evidence if entry.what == "Scores"), None)
-    if described is None:
+    numbers = parse_numbers(ReportNumbers, raw, f"{store.url}/{NUMBERS}")
+    if (stored := numbers.names.get("report", identity)) != identity:
+        raise ReportFailed("BadReport", f"{store.url} holds the report {stored}, not {identity}")
+    entry = next((entry for entry in numbers.evidence if entry.what == "Scores"), None)
+    if entry is None:
         message = f"{store.url}/{NUMBERS} names no digest of {SCORES}: make the report again"
         raise ReportFailed("BadReport", message)
-    scores = await _checked(store, described, folder, NUMBERS)
-    table = await asyncio.to_thread(_compact, scores)
+    scores = await _download_checked(store, entry, folder, NUMBERS)
+    table = await asyncio.to_thread(_read_compact, scores)
     _check_rows(table, numbers, f"{store.url}/{SCORES}")
-    kept = await asyncio.to_thread(_keep, table, folder, identity)
+    kept = await asyncio.to_thread(_write_kept, table, folder, identity)
     page = await store.get(PAGE)
-    files = (_digest("Report", NUMBERS, raw), _digest("Report", PAGE, page), described)
+    files = (_digest_of("Report", NUMBERS, raw), _digest_of("Report", PAGE, page), entry)
     return AuditedReport(identity, numbers, table, files, kept, page)
 
 
 async def read_baseline(store: Store) -> Baseline:
     raw = await store.get(AUDIT)
-    numbers = parsed(EarlierAudit, raw, f"{store.url}/{AUDIT}")
-    return Baseline(numbers, _digest("Earlier audit", AUDIT, raw), store)
+    numbers = parse_numbers(EarlierAudit, raw, f"{store.url}/{AUDIT}")
+    return Baseline(numbers, _digest_of("Earlier audit", AUDIT, raw), store)
 
 
-async def _checked(store: Store, file: Digest, folder: Path, said_by: str) -> Path:
-    """The file on local disk; refused unless it is the one that is meant."""
+async def _download_checked(store: Store, file: Digest, folder: Path, named_by: str) -> Path:
+    """Download the file; ReportFailed unless it has the digest that the document `named_by` names."""
     path = folder / f"{file.sha256}.parquet"
     await store.download(file.path, path)
     digest = await asyncio.to_thread(sha256_of, path)
     if digest != file.sha256:
         raise ReportFailed(
             "DigestMismatch",
-            f"{store.url}/{file.path} is not the file that {said_by} names: "
+            f"{store.url}/{file.path} is not the file that {named_by} names: "
             f"its SHA-256 is {digest} instead of {file.sha256}",
         )
     return path
 
 
-def _compact(path: Path) -> pa.Table:
+def _read_compact(path: Path) -> pa.Table:
     try:
         table = with_status(pq.read_table(path))
-        kept = [(name, kind) for name, kind in COMPACT if name in table.column_names or name != CLUSTER]
+        kept = [(name, kind) for name, kind in KEPT_COLUMNS if name in table.column_names or name != CLUSTER]
         fields = [table.schema.field(name).with_type(kind) for name, kind in kept]
         return table.select([name for name, _ in kept]).cast(
             pa.schema(fields).with_metadata(table.schema.metadata)
@@ -125,7 +127,7 @@ def _compact(path: Path) -> pa.Table:
 
 
 def _check_rows(table: pa.Table, numbers: ReportNumbers, where: str) -> None:
-    """Scores of every row that is there, each once: rows may have been taken out, and all digested anew."""
+    """Raise ReportFailed unless every row has scores once: with rows taken out, all digests could be made anew."""
     rows = table.group_by(["_index_", "_replication_"]).aggregate([]).num_rows
     if not rows == table.num_rows == numbers.rows.present:
         raise ReportFailed(
@@ -135,7 +137,7 @@ def _check_rows(table: pa.Table, numbers: ReportNumbers, where: str) -> None:
         )
 
 
-def _keep(table: pa.Table, folder: Path, identity: str) -> Digest:
+def _write_kept(table: pa.Table, folder: Path, identity: str) -> Digest:
     name = f"scores/{identity}.parquet"
     path = folder / name
     path.parent.mkdir(exist_ok=True)
@@ -143,9 +145,9 @@ def _keep(table: pa.Table, folder: Path, identity: str) -> Digest:
     return Digest(what="Scores kept", path=name, size=path.stat().st_size, sha256=sha256_of(path))
 
 
-def _digest(what: str, path: str, data: bytes) -> Digest:
+def _digest_of(what: str, path: str, data: bytes) -> Digest:
     return Digest(what=what, path=path, size=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
-def _view(pipeline: list[dict[str, object]] | list[Mapping[str, object]]) -> str:
+def _view_json(pipeline: list[dict[str, object]] | list[Mapping[str, object]]) -> str:
     return orjson.dumps(pipeline, option=orjson.OPT_SORT_KEYS).decode() if pipeline else ""

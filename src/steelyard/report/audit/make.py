@@ -1,6 +1,6 @@
-"""Makes an audit: reads the reports of a procedure, compares them with the earlier audit's, puts them on one page.
+"""Makes an audit: reads the reports of a procedure, compares them with those of an earlier audit, makes one page.
 
-The step `run_audit` calls `make_audit`; nothing here knows the time, the host or a resource, so that the same reports
+The step `run_audit` calls `make_audit`. Nothing here reads the time, the host or a resource, so that the same reports
 give the same bytes.
 """
 
@@ -27,11 +27,12 @@ from steelyard.report.status import counted, counts_of, values_of
 from steelyard.storage.store import Store
 
 CLOSE = 1e-9
+"""Greatest difference between a report's number and the mean of its scores that is rounding."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """Description of one audit: its ids, the reports by id, and the output of an earlier audit."""
+    """Request for one audit: its ids, the stores of the reports by id, and the output of an earlier audit."""
 
     subject: Subject
     reports: Mapping[str, Store] = field(default_factory=dict)
@@ -40,18 +41,18 @@ class Request:
 
 @dataclass(frozen=True)
 class Audit:
-    """index.html, audit.json, and where the scores to keep lie, by their place in the output."""
+    """An audit: index.html, audit.json, and the files of the scores to keep, by their paths in the output."""
 
     page: bytes
     numbers: bytes
     scores: Mapping[str, Path]
     headline: str
     report_pages: Mapping[str, bytes] = field(default_factory=dict)
-    """The pages of its reports, by their place in the output: the page links to them."""
+    """Pages of its reports, by their paths in the output: index.html links to them."""
 
 
 async def make_audit(request: Request, folder: Path) -> Audit:
-    """The audit; `folder` is scratch space. ReportFailed says why there is none."""
+    """Return the audit; `folder` is scratch space. Raises ReportFailed."""
     if not request.reports:
         raise ReportFailed("NothingToAudit", "there is no report to put into the audit")
     reports = [await read_report(key, store, folder) for key, store in request.reports.items()]
@@ -61,7 +62,7 @@ async def make_audit(request: Request, folder: Path) -> Audit:
         key=lambda report: (report.numbers.names.get("dataset", ""), report.numbers.rubric, report.id)
     )
     baseline = await read_baseline(request.baseline) if request.baseline else None
-    comparisons = await _compared(reports, baseline, request.subject, folder)
+    comparisons = await _compare_with_baseline(reports, baseline, request.subject, folder)
     requirements = [
         _requirement(number, report, comparisons.get(report.id)) for number, report in enumerate(reports, 1)
     ]
@@ -75,10 +76,11 @@ async def make_audit(request: Request, folder: Path) -> Audit:
 
 
 def _check_system(report: AuditedReport, subject: Subject) -> None:
-    about = report.numbers.names.get("inferenceService", subject.service)
-    if about != subject.service:
+    """Raise ReportFailed for a report about another inference service than the audit's."""
+    service = report.numbers.names.get("inferenceService", subject.service)
+    if service != subject.service:
         message = (
-            f"report {report.id} is about the inference service {about}, the audit about {subject.service}"
+            f"report {report.id} is about the inference service {service}, the audit about {subject.service}"
         )
         raise ReportFailed("WrongSystem", message)
 
@@ -97,14 +99,14 @@ def _requirement(
 
 
 def _is_share_of_right(scores: pa.Table, lead: Metric) -> bool:
-    """True where each answer is right or wrong, and the report is led by the share of right ones."""
+    """Return True if each answer is right or wrong, and the report's first number is the share of right ones."""
     kept = counted(scores)
     if lead.unit != "share" or lead.estimate.value is None or not right_or_wrong(kept):
         return False
     return abs(float(values_of(kept).mean()) - lead.estimate.value) < CLOSE
 
 
-async def _compared(
+async def _compare_with_baseline(
     reports: Sequence[AuditedReport], baseline: Baseline | None, subject: Subject, folder: Path
 ) -> dict[str, Comparison | NotComparable]:
     if baseline is None:
@@ -128,24 +130,24 @@ async def _compared(
 def counterparts(
     reports: Sequence[tuple[str, ScoredReport]], earlier: Sequence[EarlierReport]
 ) -> dict[str, EarlierReport]:
-    """Return the earlier report that each report is compared with: first the one of the same data and rubric.
+    """Return the earlier report that each report is compared with, by the report's id.
 
-    What finds none takes one that is left with the same rubric, then one of the same data: the comparison will say
-    what differs.
+    It is one of the same data and rubric; if there is none, one that is left with the same rubric, then one of the same
+    data: the comparison says what differs.
     """
     selected: dict[str, EarlierReport] = {}
     left = list(earlier)
-    for same in (_same_both, _same_rubric, _same_data):
+    for is_partner in (
+        lambda report, earlier: _same_rubric(report, earlier) and _same_data(report, earlier),
+        _same_rubric,
+        _same_data,
+    ):
         for identity, report in reports:
-            partner = next((other for other in left if same(report, other)), None)
+            partner = next((other for other in left if is_partner(report, other)), None)
             if identity not in selected and partner is not None:
                 selected[identity] = partner
                 left.remove(partner)
     return selected
-
-
-def _same_both(report: ScoredReport, earlier: EarlierReport) -> bool:
-    return _same_rubric(report, earlier) and _same_data(report, earlier)
 
 
 def _same_rubric(report: ScoredReport, earlier: EarlierReport) -> bool:

@@ -1,7 +1,7 @@
 """Documents that an audit reads: a report's report.json, and the audit.json of an earlier audit.
 
-Both are our own files, but they come from storage: what is not as it should be is named by its field. Only what an
-audit needs is listed; everything else in the files is passed over.
+Both are our own files, but they come from storage: a fault is reported with the name of its field. Only the fields that
+an audit needs are listed here; others are ignored.
 """
 
 from typing import Literal, TypeVar
@@ -19,7 +19,7 @@ class _Numbers(BaseModel):
 
 
 class Digest(_Numbers):
-    """A file by its content. `what` says what it is to the audit: Dataset, Model, Outputs, Scores …"""
+    """A file with its digest. `what` is its role: Dataset, Model, Outputs, Scores …"""
 
     what: str
     path: str
@@ -51,7 +51,7 @@ class MetricNumbers(_Numbers):
 
 
 class RowNumbers(_Numbers):
-    """Counts of rows that verification saw."""
+    """Numbers of rows according to verification."""
 
     total: int
     present: int
@@ -59,7 +59,7 @@ class RowNumbers(_Numbers):
 
 
 class ReportNumbers(_Numbers):
-    """report.json."""
+    """Content of report.json."""
 
     schemaVersion: Literal["0.1"]  # noqa: N815 - as everywhere in our JSON
     rubric: str
@@ -74,7 +74,7 @@ class ReportNumbers(_Numbers):
 
 
 class EarlierReport(_Numbers):
-    """A requirement of an earlier audit, as far as a comparison needs it."""
+    """A report of an earlier audit, as far as a comparison needs it."""
 
     report: str
     dataset: str = ""
@@ -95,7 +95,7 @@ class EarlierSystem(_Numbers):
 
 
 class EarlierAudit(_Numbers):
-    """audit.json."""
+    """Content of audit.json."""
 
     schemaVersion: Literal["0.1"]  # noqa: N815
     audit: str
@@ -106,8 +106,8 @@ class EarlierAudit(_Numbers):
 Read = TypeVar("Read", bound=_Numbers)
 
 
-def parsed(kind: type[Read], data: bytes, where: str) -> Read:
-    """The file's content; what is wrong with it is said by field, for good."""
+def parse_numbers(kind: type[Read], data: bytes, where: str) -> Read:
+    """Parse a document; `where` names it in the message. Raises ReportFailed with the name of the wrong field."""
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:

@@ -1,12 +1,12 @@
-"""A report on the page of an audit: its numbers, the comparison row by row, the digests, the settings."""
+"""Sections of an audit's page, one per report: numbers, comparison row by row, digests, settings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from steelyard.report.audit.inputs import AuditedReport
 from steelyard.report.audit.numbers import Digest
-from steelyard.report.audit.subject import Requirement, several
-from steelyard.report.audit.wording import compared, could_be_chance, size_text
+from steelyard.report.audit.subject import Requirement, in_test
+from steelyard.report.audit.wording import chance_sentence, comparison_sentence, size_text
 from steelyard.report.comparison.figures import changed_rows, difference_figure, drawable, two_by_two
 from steelyard.report.comparison.reports import Comparison, NotComparable
 from steelyard.report.evidence.audit_statement import report_page
@@ -22,7 +22,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class ComparisonSection:
-    """The comparison in a section; without figure and tables where nothing could be compared."""
+    """The comparison in a section; without figure and tables if the reports are not comparable."""
 
     sentence: str
     chance: str = ""
@@ -34,12 +34,12 @@ class ComparisonSection:
 
 @dataclass(frozen=True)
 class Section:
-    """A requirement with its numbers."""
+    """One report on the page."""
 
     number: int
     title: str
     report: str
-    """Path of the report's own page, from this one."""
+    """Path of the report's own page, relative to this one."""
     headline: str
     facts: Pairs
     tiles: tuple[Metric, ...]
@@ -52,11 +52,13 @@ class Section:
     settings: Pairs
 
 
-def make_section(requirement: Requirement, requirements: Sequence[Requirement], against: str) -> Section:
+def make_section(
+    requirement: Requirement, requirements: Sequence[Requirement], baseline_name: str
+) -> Section:
     numbers, comparison = requirement.report.numbers, requirement.comparison
     metrics = tuple(entry.metric for entry in numbers.metrics)
     shares = [metric for metric in metrics if metric.unit == "share" and metric.name != "ece"]
-    where = several(requirements, requirement)
+    where = in_test(requirements, requirement)
     return Section(
         number=requirement.number,
         title=f"Test {requirement.number}" if where else "The report",
@@ -66,7 +68,9 @@ def make_section(requirement: Requirement, requirements: Sequence[Requirement], 
         tiles=tuple(metric for k, metric in enumerate(metrics) if k == 0 or metric.name in TILES),
         metrics=metrics,
         figure=intervals(f"How sure the main figures{where} are", shares) if shares else None,
-        compared=_compared(comparison, against, where, requirement.lead.unit) if comparison else None,
+        compared=_comparison_section(comparison, baseline_name, where, requirement.lead.unit)
+        if comparison
+        else None,
         limits=tuple(numbers.limits),
         evidence=evidence(requirement.report),
         identifiers=tuple(_identifiers(requirement)),
@@ -75,9 +79,9 @@ def make_section(requirement: Requirement, requirements: Sequence[Requirement], 
 
 
 def evidence(report: AuditedReport) -> tuple[Digest, ...]:
-    """Data, model, outputs and the record of the run, then the report's own files and what is kept of them here."""
-    went_in = [entry for entry in report.numbers.evidence if entry.what != "Scores"]
-    return (*went_in, *report.files, report.kept)
+    """Return the digests of data, model, outputs and run, then of the report's own files and the scores kept here."""
+    inputs = [entry for entry in report.numbers.evidence if entry.what != "Scores"]
+    return (*inputs, *report.files, report.kept)
 
 
 def _facts(requirement: Requirement) -> Iterator[tuple[str, str]]:
@@ -100,15 +104,15 @@ def _identifiers(requirement: Requirement) -> Iterator[tuple[str, str]]:
             yield title, requirement.names[key]
 
 
-def _compared(
-    comparison: Comparison | NotComparable, against: str, where: str, unit: Unit
+def _comparison_section(
+    comparison: Comparison | NotComparable, baseline_name: str, where: str, unit: Unit
 ) -> ComparisonSection:
-    sentence = compared(comparison, against, unit)
+    sentence = comparison_sentence(comparison, baseline_name, unit)
     if isinstance(comparison, NotComparable):
         return ComparisonSection(sentence)
     return ComparisonSection(
         sentence=sentence,
-        chance=could_be_chance(comparison),
+        chance=chance_sentence(comparison),
         figure=difference_figure([("Difference", comparison)], where) if drawable(comparison) else None,
         two_by_two=two_by_two(comparison) if comparison.binary else None,
         changes=tuple(

@@ -1,4 +1,4 @@
-"""Subject of an audit: the resource's ids, and each report with its comparison."""
+"""Subject of an audit: the resource's ids and names; and its requirements: reports with their comparisons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ OURS = ".steelyard/"
 
 @dataclass(frozen=True)
 class Subject:
-    """Identity of this audit: ids as its resource has them."""
+    """Ids and names of an audit, as in its resource."""
 
     id: str
     account: str
     procedure: str
     service: str
     procedure_name: str = ""
-    """Name for people; the id stands beside it in the evidence."""
+    """Name of the procedure for people; the page has its id under Provenance."""
     use_case: str = ""
     author: str = ""
-    """Person or team that is responsible for the audit; like the use case in the words of who asked for it."""
+    """Person or team that is responsible for the audit; like the use case it is free text."""
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """One report of the procedure, with what it was compared with."""
+    """One report of the procedure, with its comparison."""
 
     number: int
     report: AuditedReport
     lead: Metric
-    """The number that leads the report, with its interval as it stands there."""
+    """The report's first number, with its interval."""
     right_or_wrong: bool
-    """Answers are right or wrong, and the number is the share of right ones."""
+    """True if answers are right or wrong, and the number is the share of right ones."""
     questions: int
     counts: Counts
     comparison: Comparison | NotComparable | None
@@ -47,11 +47,11 @@ class Requirement:
 
     @property
     def model_files(self) -> tuple[str, ...]:
-        """Return the digests of the model's files; our record of their origin is not one of them."""
+        """SHA-256 digests of the model's files, without our own record of their origin."""
         files = (entry for entry in self.report.numbers.evidence if entry.what == MODEL)
         return tuple(sorted(entry.sha256 for entry in files if not entry.path.startswith(OURS)))
 
 
-def several(requirements: Sequence[Requirement], requirement: Requirement) -> str:
-    """Return ` in test 2`, or nothing where there is one test."""
+def in_test(requirements: Sequence[Requirement], requirement: Requirement) -> str:
+    """Return ` in test 2`, or nothing if there is only one test."""
     return f" in test {requirement.number}" if len(requirements) > 1 else ""

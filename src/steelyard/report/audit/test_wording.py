@@ -3,11 +3,11 @@
 import pytest
 
 from steelyard.report.audit.wording import (
-    achieves,
-    compared,
-    could_be_chance,
+    chance_sentence,
+    comparison_sentence,
     interval_of_hundred,
     of_hundred,
+    result_clause,
     size_text,
 )
 from steelyard.report.comparison.reports import Comparison, Contingency, NotComparable
@@ -49,7 +49,7 @@ def test_an_interval_is_never_said_narrower_than_it_is() -> None:
     assert interval_of_hundred(estimate(0.97, 0.9599, 0.9801)) == "95 % interval: 95 to 99 of 100"
     assert interval_of_hundred(estimate(1.0, 0.95, 1.0)) == "95 % interval: 95 to 100 of 100"
     assert interval_of_hundred(estimate(0.5)) == "no interval"
-    assert achieves(Metric("m", "M", Estimate(None, None, None, "", 0)), True) == "was asked nothing"
+    assert result_clause(Metric("m", "M", Estimate(None, None, None, "", 0)), True) == "was asked nothing"
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_how_often_it_was_asked(questions: int, answers: int, words: str) -> Non
     ids=["better", "worse", "could be chance", "at the border", "the same"],
 )
 def test_a_difference_is_said_with_its_doubt(case: Comparison, words: str) -> None:
-    assert f"{compared(case, 'old')} {could_be_chance(case)}" == words
+    assert f"{comparison_sentence(case, 'old')} {chance_sentence(case)}" == words
 
 
 def test_what_cannot_be_compared_gets_its_reason() -> None:
-    words = compared(NotComparable("the data differ"), "old")
+    words = comparison_sentence(NotComparable("the data differ"), "old")
     assert words == "Not comparable with old, because the data differ."

@@ -1,6 +1,6 @@
-"""The sentences of an audit's first view, for readers without training: natural frequencies, no verdict, no jargon.
+"""Sentences of an audit's first view, for readers without training: natural frequencies, no judgement, no jargon.
 
-`97 of 100` is said of shares, `1 time in 40` of probabilities; the exact figures stand further down on the page.
+Shares are written as `97 of 100`, probabilities as `1 of 40 comparisons`; exact figures follow further down the page.
 """
 
 import math
@@ -11,13 +11,13 @@ from steelyard.report.statistics.intervals import Estimate
 from steelyard.report.wording import count, interval, percent, signed_points
 
 SELDOM = 0.05
-"""A difference below this p is called one that chance seldom makes; the interval has to say the same."""
+"""p value below which a difference is called unlikely to be chance, if its interval does not contain 0 either."""
 WIDE = 10
-"""A scale as wide as this, or wider, shows one digit after the point."""
+"""Width of a scale from which on scores have one digit after the point, not three."""
 
 
 def of_hundred(share: float) -> str:
-    """`97 of 100`; never all or none where that is not so."""
+    """Return `97 of 100`; never all or none of 100 unless the share is exactly 1 or 0."""
     rounded = round(100 * share)
     if rounded == 100 and share < 1:
         return "more than 99 of 100"
@@ -27,7 +27,7 @@ def of_hundred(share: float) -> str:
 
 
 def interval_of_hundred(estimate: Estimate) -> str:
-    """`95 % interval: 96 to 98 of 100`, its ends rounded away from the middle."""
+    """Return `95 % interval: 96 to 98 of 100`, with its ends rounded outwards."""
     if estimate.low is None or estimate.high is None:
         return "no interval"
     low, high = math.floor(100 * estimate.low + 1e-9), math.ceil(100 * estimate.high - 1e-9)
@@ -35,7 +35,7 @@ def interval_of_hundred(estimate: Estimate) -> str:
 
 
 def interval_of(lead: Metric, right_or_wrong: bool) -> str:
-    """The interval on the scale of the number: of a hundred, in per cent, or plain."""
+    """Return the interval on the scale of the number: of a hundred, in per cent, or as it is."""
     if right_or_wrong:
         return interval_of_hundred(lead.estimate)
     low, high = lead.estimate.low, lead.estimate.high
@@ -46,8 +46,8 @@ def interval_of(lead: Metric, right_or_wrong: bool) -> str:
     return f"95 % interval: {_plain(low, lead)} to {_plain(high, lead)}"
 
 
-def achieves(lead: Metric, right_or_wrong: bool, noun: str = "question") -> str:
-    """The end of "The system …", on the scale of the rubric."""
+def result_clause(lead: Metric, right_or_wrong: bool, noun: str = "question") -> str:
+    """Return the end of a sentence that begins with the system's name, such as `answers 97 of 100 questions right`."""
     value = lead.estimate.value
     if value is None:
         return "was asked nothing" if not lead.estimate.n else f"has no {lead.title}"
@@ -62,13 +62,13 @@ def achieves(lead: Metric, right_or_wrong: bool, noun: str = "question") -> str:
 
 
 def _plain(value: float, lead: Metric) -> str:
-    """One digit after the point on a scale to 100, else three."""
+    """Return the number with one digit after the point on a wide scale, else with three."""
     wide = lead.scale is not None and lead.scale[1] - lead.scale[0] >= WIDE
     return f"{value:.1f}" if wide else f"{value:.3f}"
 
 
 def size_text(questions: int, answers: int, noun: str = "question") -> str:
-    """`899 questions, each asked 2 times`."""
+    """Return `899 questions, each asked 2 times`."""
     if answers == questions:
         return f"{count(questions)} {noun}s, each asked once"
     if answers % questions == 0:
@@ -76,15 +76,15 @@ def size_text(questions: int, answers: int, noun: str = "question") -> str:
     return f"{count(questions)} {noun}s, {count(answers)} answers"
 
 
-def compared(comparison: Comparison | NotComparable, baseline: str, unit: Unit = "share") -> str:
+def comparison_sentence(comparison: Comparison | NotComparable, baseline: str, unit: Unit = "share") -> str:
     """Say how much better or worse than the baseline the system is, with the interval."""
     if isinstance(comparison, NotComparable):
         return f"Not comparable with {baseline}, because {comparison.reason}."
     if not comparison.binary:
-        return _graded(comparison, baseline, unit)
+        return _compare_scores(comparison, baseline, unit)
     difference = comparison.difference
     value, low, high = difference.value or 0.0, difference.low, difference.high
-    doubt = "no interval" if low is None or high is None else f"95 % interval: {_between(low, high)}"
+    doubt = "no interval" if low is None or high is None else f"95 % interval: {_range_text(low, high)}"
     theirs = f"{baseline}, which answers {of_hundred(comparison.baseline.value or 0.0)} right"
     if value == 0:
         return f"Right as often as {theirs} (difference, {doubt})."
@@ -92,8 +92,8 @@ def compared(comparison: Comparison | NotComparable, baseline: str, unit: Unit =
     return f"Right on {_points(value)} of 100 questions {way} ({doubt}) than {theirs}."
 
 
-def _graded(comparison: Comparison, baseline: str, unit: Unit) -> str:
-    """The same of scores between right and wrong, which are compared question by question."""
+def _compare_scores(comparison: Comparison, baseline: str, unit: Unit) -> str:
+    """Return the sentence for scores between right and wrong, which are compared question by question."""
     difference, points = comparison.difference, " points" if unit == "share" else ""
     value = difference.value or 0.0
 
@@ -111,7 +111,7 @@ def _graded(comparison: Comparison, baseline: str, unit: Unit) -> str:
     return f"Question by question, it scores {size}{points} {way} on average ({doubt}) than {theirs}."
 
 
-def could_be_chance(comparison: Comparison) -> str:
+def chance_sentence(comparison: Comparison) -> str:
     """Say whether the difference could be chance, in words that need no training."""
     low, high, p = comparison.difference.low or 0.0, comparison.difference.high or 0.0, comparison.chance.p
     if comparison.difference.value == 0:
@@ -120,24 +120,23 @@ def could_be_chance(comparison: Comparison) -> str:
     if p >= SELDOM and not beyond:
         return (
             "This could be chance: if both were equally good, a difference as large would show up "
-            f"in {_often(p)} ({p_value(p)})."
+            f"in {_frequency(p)} ({p_value(p)})."
         )
-    often = f"If both were equally good, chance alone would make a difference as large in {_often(p)} ({p_value(p)})."
+    frequency = f"in {_frequency(p)} ({p_value(p)})"
+    cause = f"If both were equally good, chance alone would make a difference as large {frequency}."
     if p < SELDOM and beyond:
-        return f"This is unlikely to be chance. {often}"
-    return f"This is at the border of what chance explains. {often}"
+        return f"This is unlikely to be chance. {cause}"
+    return f"This is at the border of what chance explains. {cause}"
 
 
 def p_value(p: float) -> str:
-    return "p < 0.0001" if p < 0.0001 else f"p = {_short(p)}"
+    """Return `p = 0.034`: two significant digits, without an exponent."""
+    if p < 0.0001:
+        return "p < 0.0001"
+    return f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.{1 - math.floor(math.log10(p))}f}"
 
 
-def _short(p: float) -> str:
-    """Two digits that count, without an exponent."""
-    return f"{p:.2f}" if p >= 0.1 else f"{p:.{1 - math.floor(math.log10(p))}f}"
-
-
-def _often(p: float) -> str:
+def _frequency(p: float) -> str:
     if p >= 0.995:
         return "nearly every comparison"
     if p >= 0.095:
@@ -149,8 +148,8 @@ def _often(p: float) -> str:
     return f"about 1 of {count(round(times / digits) * digits)} comparisons"
 
 
-def _between(low: float, high: float) -> str:
-    """`1.2 fewer to 3.4 more`, or `1.9 to 4.3 more`."""
+def _range_text(low: float, high: float) -> str:
+    """Return `1.2 fewer to 3.4 more`, or `1.9 to 4.3 more`."""
     if low >= 0 or high <= 0:
         near, far = sorted((abs(low), abs(high)))
         return f"{_points(near)} to {_points(far)} {'more' if low >= 0 else 'fewer'}"
@@ -158,6 +157,6 @@ def _between(low: float, high: float) -> str:
 
 
 def _points(difference: float) -> str:
-    """Questions of 100, with one digit; what is not nothing never reads so."""
+    """Return questions of 100 with one digit after the point; `less than 0.1` for a small number that is not 0."""
     text = f"{100 * abs(difference):.1f}"
     return "less than 0.1" if text == "0.0" and difference else text
