@@ -189,8 +189,15 @@ class Bench:
 
     def creations(self, entity: DyffEntity) -> int:
         """Return how often the entity's resource was created."""
+        return self._count("ADDED", entity)
+
+    def deletions(self, entity: DyffEntity) -> int:
+        """Return how often the entity's resource was deleted."""
+        return self._count("DELETED", entity)
+
+    def _count(self, event_type: str, entity: DyffEntity) -> int:
         resource, name = place_of(entity)
-        keys = [event.key for event in self.cluster.store.since(0) if event.type == "ADDED"]
+        keys = [event.key for event in self.cluster.store.since(0) if event.type == event_type]
         return sum(key is not None and key.name == name and key.resource == resource for key in keys)
 
     async def claim(self, id: str) -> Claim | None:

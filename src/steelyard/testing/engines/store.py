@@ -89,7 +89,7 @@ async def of_many_writers_of_one_key_one_wins(store: Store) -> None:
             return False
         return True
 
-    for key in map(str, range(10)):  # which writer is first is chance, so several rounds are needed
+    for key in map(str, range(30)):  # which writer is first is chance, so several rounds are needed
         won = await asyncio.gather(*(write(key, number) for number in range(20)))
         assert won.count(True) == 1
         assert await store.get(key) == str(won.index(True)).encode()
