@@ -13,7 +13,7 @@ from steelyard.views.view import STATE, Position, Query, Stored
 
 _STORED = "e.id, e.epoch, e.position, CAST(e.json AS BLOB)"
 _ONE = {kind: f"SELECT {_STORED} FROM {kind} e WHERE e.id = ?" for kind in OWN}
-_ANY = " UNION ALL ".join(f"SELECT '{kind}', {_STORED} FROM {kind} e WHERE e.id = ?1" for kind in OWN)
+_ANY = " UNION ALL ".join(f"SELECT '{kind}', {_STORED} FROM {kind} e WHERE e.id = :id" for kind in OWN)
 
 
 def get(connection: sqlite3.Connection, kind: str, id: str) -> Stored | None:
@@ -22,7 +22,7 @@ def get(connection: sqlite3.Connection, kind: str, id: str) -> Stored | None:
 
 
 def find(connection: sqlite3.Connection, id: str) -> Stored | None:
-    row = connection.execute(_ANY, (id,)).fetchone()
+    row = connection.execute(_ANY, {"id": id}).fetchone()
     return None if row is None else Stored(row[0], row[1], row[4], Position(row[2], row[3]))
 
 
