@@ -36,11 +36,6 @@ async def connect(kubeconfig: Path | None = None, *, context: str | None = None)
     return RestCluster(access.url, tls=access.tls, token=access.token, login=access.login)
 
 
-def trust(ca: Path) -> ssl.SSLContext:
-    """TLS that trusts one certificate authority and nothing else."""
-    return ssl.create_default_context(cafile=ca)
-
-
 class RestCluster:
     """`tls` carries the authorities trusted and any client certificate; `token` is asked at each request.
 
