@@ -1,5 +1,6 @@
 # Few, obvious targets. `make run` and `make test` set up all that they need.
-PYTHON ?= python3.11
+# The first that runs: a shim of pyenv may stand for a version that is not there.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13; do $$python -c "" 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
 UV := $(BIN)/uv pip
 INSTALL = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) install -q --compile-bytecode --require-hashes
@@ -12,7 +13,8 @@ help:  ## list the targets
 setup: .venv/.dev  ## everything that development needs, in .venv
 
 .venv/bin/uv: requirements/uv.txt
-	@command -v $(PYTHON) >/dev/null 2>&1 || { echo "Steelyard needs Python 3.11; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "Steelyard needs Python 3.11, 3.12 or 3.13; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@touch $@
@@ -51,22 +53,24 @@ test: setup  ## unit tests, then integration on the embedded engines
 	$(BIN)/pytest -q -n 2 src
 	$(BIN)/pytest -q -n 2 --dist loadfile tests --ignore tests/engines
 
-test-engines: setup  ## the real engines
+test-engines: setup  ## the real engines, and other Pythons
 	$(BIN)/python -m tests.engines
 
 bench: setup  ## side-by-side measurements; docs/benchmarks.md shows them
 	$(BIN)/python -m benchmarks
 
-soak: setup  ## the long forms of the tests, and training with every framework
+soak: setup  ## the long forms of the tests, every Python, and training with every framework
 	STEELYARD_EXAMPLES=random $(BIN)/pytest -q -n 2 src
 	STEELYARD_EXAMPLES=random $(BIN)/pytest -q -m soak --timeout 7200 src tests --ignore tests/engines -s
 	$(BIN)/python -m tests.frameworks
 	$(BIN)/python -m tests.frameworks --kill first
+	$(BIN)/python -m tests.versions
 
 planted: setup  ## planted bugs that named tests must find
 	$(BIN)/python -m tests.planted
 
-COMPILE = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) compile --universal --generate-hashes --no-emit-index-url --no-header -q
+# Universal: one lock for every Python from 3.11 on, whichever of them makes it.
+COMPILE = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
 lock: .venv/bin/uv  ## lock the dependencies anew
 	$(COMPILE) pyproject.toml --extra local --extra hub --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt

@@ -9,6 +9,9 @@ GENERATIONS = (100_000, 50, 50)
 
 # A property test draws the same examples at every run, so that a change is judged by itself; `make soak` draws others.
 settings.register_profile("repeatable", derandomize=True)
+settings.register_profile(
+    "few", derandomize=True, max_examples=10
+)  # where what is tested is a version of Python
 settings.register_profile("random", settings.get_profile("default"))
 settings.load_profile(os.environ.get("STEELYARD_EXAMPLES", "repeatable"))
 

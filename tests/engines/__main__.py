@@ -1,4 +1,5 @@
-"""`make test-engines`: the suites that run on the real engines. What cannot run is named and counted.
+"""`make test-engines`: the suites that run on the real engines, and on other Pythons. What cannot run is named and
+counted.
 
 A suite is left out only where its toolchain is missing; where the toolchain is there, leaving it out is a
 failure.
@@ -18,6 +19,8 @@ from tests.engines.control_plane import control_plane
 from tests.engines.lm_eval import suite as lm_eval
 from tests.engines.originals import suite as originals
 from tests.frameworks import suite as frameworks
+from tests.versions import suite as versions
+from tests.versions.interpreters import OTHERS
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -43,6 +46,10 @@ SUITES: dict[str, Callable[[], int]] = {
         frameworks.run, "xgboost", "lightgbm"
     ),
     "MXNet (training, a worker killed)": partial(frameworks.run, "mxnet"),
+    **{
+        f"Python {version} (client, command line, evaluation)": partial(versions.run, version)
+        for version in OTHERS
+    },
 }
 
 

@@ -9,18 +9,21 @@ from pathlib import Path
 from tests.engines.build import Missing
 
 
-def environment(name: str, lock: Path, among: str = "engines") -> Path:
-    """The interpreter of the environment of `lock`, in the cache's folder `among`. Missing where it cannot be had."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+def environment(name: str, lock: Path, among: str = "engines", base: Path = Path(sys.executable)) -> Path:
+    """The interpreter of the environment of `lock`, in the cache's folder `among`, made from the Python `base`.
+
+    Raises Missing where it cannot be had.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:12]
-    folder = Path(base) / "steelyard" / among / f"{name}-{digest}"
+    folder = Path(cache) / "steelyard" / among / f"{name}-{digest}"
     python = folder / "bin" / "python"
-    if (folder / "complete").exists():
+    if (folder / "complete").exists() and python.exists():  # its own Python may have been removed
         return python
     uv = str(Path(sys.executable).parent / "uv")
     install = [uv, "pip", "install", "-q", "--compile-bytecode", "--require-hashes", "--python", str(python)]
     commands = (
-        [uv, "venv", "-q", "--clear", "--python", sys.executable, str(folder)],
+        [uv, "venv", "-q", "--clear", "--python", str(base), str(folder)],
         [*install, "-r", str(lock)],
     )
     for command in commands:

@@ -18,17 +18,12 @@ LEAST_PORT, PORT_TRIES = 20_000, 100
 """First port that is tried for an address that is kept, and the number of tries."""
 
 
-def check_machine(platform: str = sys.platform, version: tuple[int, ...] = sys.version_info[:3]) -> None:
-    """Refuses anything but Linux with a Python that is tested."""
+def check_machine(platform: str = sys.platform) -> None:
+    """Refuses anything but Linux."""
     if platform != "linux":
         raise UsageError(
             f"steelyard up runs on Linux only; this is {platform}. Use a Linux machine or virtual machine, "
             "or a Kubernetes cluster."
-        )
-    if version[:2] != (3, 11):
-        present = ".".join(map(str, version[:2]))
-        raise UsageError(
-            f"steelyard up needs Python 3.11; this is {present}. Make an environment with python3.11."
         )
 
 

@@ -55,12 +55,10 @@ def test_disks_are_known_by_one_folder_each(tmp_path: Path) -> None:
     assert machine.one_of_each_disk(state, addresses) == [state, other]
 
 
-def test_another_system_or_python_is_refused() -> None:
+def test_another_system_is_refused() -> None:
     with pytest.raises(UsageError, match="Linux only; this is darwin"):
-        machine.check_machine("darwin", (3, 11, 0))
-    with pytest.raises(UsageError, match=r"needs Python 3\.11; this is 3\.9"):
-        machine.check_machine("linux", (3, 9, 1))
-    machine.check_machine("linux", (3, 11, 0))
+        machine.check_machine("darwin")
+    machine.check_machine("linux")
 
 
 def test_a_port_in_use_is_not_free() -> None:
