@@ -8,9 +8,8 @@ everywhere, or the cluster of questions where there are clusters.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import gammaln, ndtr, ndtri, stdtr
 
-from steelyard.report.statistics.clusters import TAIL, Floats, Integers, Sums, student_quantile, sums_of
+from steelyard.report.statistics.clusters import Z_TAIL, Floats, Integers, Sums, student_quantile, sums_of
 from steelyard.report.statistics.intervals import Estimate, mean
 
 MOST_SUMS = 1 << 22
@@ -50,7 +49,7 @@ def share_difference(differences: Floats, clusters: Integers | None = None) -> E
     if sums.count == 1 < n:
         return Estimate(value, None, None, "no interval: one cluster", n)
     if sums.count == n:
-        values, quantile, clustered = np.append(differences, [-1.0, 1.0]), float(ndtri(TAIL)), ""
+        values, quantile, clustered = np.append(differences, [-1.0, 1.0]), Z_TAIL, ""
         centre, error = float(values.mean()), float(values.std() / np.sqrt(n + 2))
     else:
         wider, quantile = sums.plus(_added_size(differences, sums), -1.0, 1.0), student_quantile(sums.freedom)
@@ -112,6 +111,8 @@ def score_chance(differences: Floats, clusters: Integers | None = None) -> Chanc
     if sums.size <= MOST_DRAWN:
         method = f"sign-flip permutation test ({DRAWS:,} draws, seed {SEED}; {sums.size:,} {what})"
         return Chance((1 + _count_extreme_draws(sums, observed)) / (1 + DRAWS), method)
+    from scipy.special import stdtr
+
     n = all_sums.size
     error = float(np.sqrt(((all_sums - all_sums.mean()) ** 2).sum() * n / (n - 1)))
     p = float(2 * stdtr(n - 1, -abs(float(all_sums.sum())) / error))
@@ -162,6 +163,8 @@ def share_chance(
         else "exact sign-flip permutation test"
     )
     if int((sizes * counts).sum()) > MOST_SUMS:
+        from scipy.special import ndtr
+
         z = observed / float(np.sqrt((counts * sizes.astype(np.float64) ** 2).sum()))
         return Chance(float(2 * ndtr(-z)), "sign-flip permutation test, by its normal limit")
     return Chance(_exact_p(sizes, counts, observed), f"{exact} ({int(counts.sum()):,} {what} differ)")
@@ -184,6 +187,8 @@ def _exact_p(sizes: Integers, counts: Integers, observed: int) -> float:
 
 def _coin_distribution(count: int) -> Floats:
     """Return the binomial distribution of `count` fair coins, by logarithms: 2**count may be too large a number."""
+    from scipy.special import gammaln
+
     k = np.arange(count + 1)
     logs = gammaln(count + 1) - gammaln(k + 1) - gammaln(count - k + 1) - count * np.log(2)
     return np.asarray(np.exp(logs), dtype=np.float64)

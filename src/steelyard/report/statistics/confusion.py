@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from steelyard.report.statistics.clusters import Sums, sums_of
 from steelyard.report.statistics.intervals import Estimate, Floats, Integers, interval_from_error, proportion
@@ -203,6 +202,8 @@ def _f1(coded: Coded, involved: NDArray[np.bool_]) -> Estimate:
 
 def _cluster_sums(coded: Coded) -> Any:
     """Return right, predicted and true answers per cluster and class, as a sparse matrix: there may be many classes."""
+    from scipy.sparse import csr_array
+
     size = len(coded.labels)
     unique, codes = np.unique(coded.clusters, return_inverse=True)
     right = coded.truth == coded.prediction

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from scipy.special import betainc, gammaln, ndtri, xlog1py, xlogy
 
-from steelyard.report.statistics.clusters import TAIL, Floats
+from steelyard.report.statistics.clusters import TAIL, Z_TAIL, Floats
 
 POWER = 0.8
 MOST_COUNTED = 81
 """Most terms of the sum over the number of differing questions; if there are more, evenly spaced ones are used."""
-Z_TAIL, Z_POWER = float(ndtri(TAIL)), float(ndtri(POWER))
+Z_POWER = 0.8416212335729143
+"""Quantile of the normal distribution at POWER."""
 
 
 def mcnemar_power(n: int, worse: float, better: float) -> float:
@@ -49,12 +49,16 @@ def _critical_values(trials: Floats) -> Floats:
 
 def _binomial_cdf(k: Floats, trials: Floats, share: float) -> Floats:
     """Return the probability that at most `k` of the trials succeed; 0 where `k` is negative."""
+    from scipy.special import betainc
+
     inside = np.clip(k, 0, trials)
     below = np.where(inside < trials, betainc(np.maximum(trials - inside, 1), inside + 1, 1 - share), 1.0)
     return np.asarray(np.where(k < 0, 0.0, below), dtype=np.float64)
 
 
 def _binomial_pmf(k: Floats, n: int, share: float) -> Floats:
+    from scipy.special import gammaln, xlog1py, xlogy
+
     logs = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + xlogy(k, share) + xlog1py(n - k, -share)
     return np.asarray(np.exp(logs), dtype=np.float64)
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 from steelyard.report.page import figures
 from steelyard.report.results import Figure, Metric, Table
@@ -99,6 +98,8 @@ def difference_from_rest(
     With a scale each side gets one more cluster at both ends, as Agresti and Caffo add a success and a failure (2000,
     The American Statistician 54:280-288): a group of three right answers does not prove that there is no spread.
     """
+    from scipy.special import stdtr
+
     n = int(values.size)
     if not inside.any() or inside.all():
         return Estimate(None, None, None, "nothing to compare with", n), None

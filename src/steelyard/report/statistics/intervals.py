@@ -14,9 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtri
 
-from steelyard.report.statistics.clusters import TAIL, Floats, Integers, Sums, student_quantile, sums_of
+from steelyard.report.statistics.clusters import (
+    TAIL,
+    Z_TAIL,
+    Floats,
+    Integers,
+    Sums,
+    student_quantile,
+    sums_of,
+)
 
 __all__ = [
     "TAIL",
@@ -79,7 +86,7 @@ def codes_of(column: Any) -> tuple[Integers, list[str]]:
 
 def wilson(share: float, n: float) -> tuple[float, float]:
     """Return the Wilson score interval of a share observed in `n` trials; `n` may be a fractional effective size."""
-    z = float(ndtri(TAIL))
+    z = Z_TAIL
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
     low = 0.0 if share == 0 else max(0.0, centre - half)
@@ -92,6 +99,8 @@ def clopper_pearson(share: float, n: float) -> tuple[float, float]:
 
     With a fractional effective size it is the interval of Korn and Graubard (1998, Survey Methodology 24:193-201).
     """
+    from scipy.special import betaincinv
+
     hits, misses = share * n, (1 - share) * n
     low = float(betaincinv(hits, misses + 1, 1 - TAIL)) if hits > 0 else 0.0
     high = float(betaincinv(hits + 1, misses, TAIL)) if misses > 0 else 1.0
@@ -218,7 +227,7 @@ def effective_size(share: float, error: float, sums: Sums) -> float:
     """
     if error == 0 or share in (0.0, 1.0):
         return sums.equivalent
-    known = float(ndtri(TAIL)) / student_quantile(sums.freedom)
+    known = Z_TAIL / student_quantile(sums.freedom)
     size = min(float(sums.sizes.sum()), share * (1 - share) / error**2) * known**2
     rare = min(share, 1 - share) * sums.equivalent < FEW_CLUSTERS
     return min(size, sums.equivalent) if rare else size

@@ -7,14 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from steelyard.report.results import Metric
-from steelyard.report.statistics.clusters import TAIL
+from steelyard.report.statistics.clusters import TAIL, Z_TAIL
 from steelyard.report.statistics.exact_power import (
     POWER,
     Z_POWER,
-    Z_TAIL,
     least_paired,
     least_unpaired,
 )
@@ -83,6 +81,8 @@ def detectable_mean(error: float, clusters: int | None = None) -> float:
 
     The quantiles are Student's where `clusters` is given, else normal.
     """
+    from scipy.special import stdtrit
+
     if clusters is None:
         return (Z_TAIL + Z_POWER) * error
     return float(stdtrit(clusters - 1, TAIL) + stdtrit(clusters - 1, POWER)) * error

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from steelyard.errors import UsageError
 from steelyard.report.results import Metric, Unit
@@ -86,6 +85,8 @@ def pass_at_k(n: Integers, c: Integers, k: int) -> Floats:
 
     Unbiased where answers are independent (Chen et al. 2021, "Evaluating Large Language Models Trained on Code").
     """
+    from scipy.special import gammaln
+
     wrong = n - c
     certain = wrong < k
     drawn = np.where(certain, k, wrong)  # keeps gammaln defined where every draw holds a right answer

@@ -2,11 +2,19 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 from scipy.stats import binom, fisher_exact
 from statsmodels.stats.power import NormalIndPower, TTestPower
 
 from steelyard.report.results import Metric
-from steelyard.report.statistics.exact_power import least_discordant, least_paired, least_unpaired
+from steelyard.report.statistics.clusters import TAIL, Z_TAIL
+from steelyard.report.statistics.exact_power import (
+    POWER,
+    Z_POWER,
+    least_discordant,
+    least_paired,
+    least_unpaired,
+)
 from steelyard.report.statistics.intervals import Estimate, mean, proportion
 from steelyard.report.statistics.power import (
     detectable,
@@ -14,6 +22,10 @@ from steelyard.report.statistics.power import (
     difference,
     power_line,
 )
+
+
+def test_the_quantiles_that_are_written_down_are_scipys() -> None:
+    assert (ndtri(TAIL), ndtri(POWER)) == (Z_TAIL, Z_POWER)
 
 
 @pytest.mark.parametrize("n", [100, 1000, 30_000])

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
+from scipy.stats import rankdata
 from sklearn import metrics
 
 from steelyard.report.page.ranking_figures import pr_figure, roc_figure
 from steelyard.report.statistics.intervals import Floats, Integers, share_interval
-from steelyard.report.statistics.ranking import Ranking, probability_matrix, ranking
+from steelyard.report.statistics.ranking import Ranking, probability_matrix, ranking, ranks
 
 LABELS = ("a", "b", "c")
 ROWS = st.lists(st.tuples(st.sampled_from(range(3)), *[st.integers(0, 8)] * 3), min_size=2, max_size=40)
@@ -56,6 +57,12 @@ def test_agrees_with_scikit_learn(rows: list[tuple[int, ...]]) -> None:
             assert estimate.low is not None
             assert estimate.high is not None
             assert 0 <= estimate.low <= (estimate.value or 0) <= estimate.high <= 1
+
+
+@given(st.lists(st.floats(0, 1), max_size=30))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_ranks_are_scipys(values: list[float]) -> None:
+    assert ranks(np.array(values)).tolist() == rankdata(values).tolist()
 
 
 def test_the_error_is_delongs() -> None:
