@@ -27,7 +27,7 @@ from steelyard.cli.eval import run_text
 from steelyard.report.audit.make import Request as AuditRequest
 from steelyard.report.audit.make import make_audit
 from steelyard.report.audit.subject import Subject
-from steelyard.report.evidence.files import Places
+from steelyard.report.evidence.files import ReportFolders
 from steelyard.report.evidence.recomputation import leaves_of
 from steelyard.report.evidence.verify import verify_report
 from steelyard.report.page.page import numbers_inside
@@ -296,7 +296,7 @@ async def check_audited(done: Run, truth: Truth) -> None:
 async def check_verified(done: Run) -> None:
     """Verification computes every number again, and finds no fault."""
     folder, request = done.folder, done.request
-    places = Places(
+    places = ReportFolders(
         report=folder.path,
         dataset=folder.path / "inputs",
         evaluation=judged_output(folder, request).root,

@@ -16,7 +16,7 @@ asyncio.run(make_verified(FileStore(root / "inputs"), FileStore(root / "outputs"
 DRAW = """
 import asyncio, sys
 from pathlib import Path
-from steelyard.report.evidence.report_statement import statement_of
+from steelyard.report.evidence.report_statement import report_statement
 from steelyard.report.report import Request, make_report
 from steelyard.storage.files import FileStore
 root, scratch = map(Path, sys.argv[1:])
@@ -24,7 +24,7 @@ rubrics = ("exact-match?target=label&field=label", "token-f1?target=label&field=
 stores = FileStore(root / "inputs"), FileStore(root / "outputs")
 report = asyncio.run(make_report(Request("classification", *stores, {}, more=rubrics), scratch))
 files = [report.scores, *report.beside.values()]
-statement = statement_of(report.page, report.numbers)
+statement = report_statement(report.page, report.numbers)
 sys.stdout.buffer.write(report.page + report.numbers + statement + b"".join(file.read_bytes() for file in files))
 """
 SURROUNDINGS = (

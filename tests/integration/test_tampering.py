@@ -21,7 +21,7 @@ from steelyard.report.audit.example import DATASET, SERVICE, make_stored_report
 from steelyard.report.audit.make import Request as AuditRequest
 from steelyard.report.audit.make import make_audit
 from steelyard.report.audit.subject import Subject
-from steelyard.report.evidence.attestation import envelope, payload_of
+from steelyard.report.evidence.attestation import envelope, read_payload
 from steelyard.report.publish import publish, publish_audit
 from steelyard.report.report import Request, make_report
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
@@ -249,12 +249,12 @@ def no_attestation(folder: Folder) -> None:
 
 
 def unsigned(folder: Folder) -> None:
-    payload, _ = payload_of(folder.attestation.read_bytes())
+    payload, _ = read_payload(folder.attestation.read_bytes())
     folder.attestation.write_bytes(payload)
 
 
 def signed_by_another(folder: Folder) -> None:
-    payload, _ = payload_of(folder.attestation.read_bytes())
+    payload, _ = read_payload(folder.attestation.read_bytes())
     folder.attestation.write_bytes(envelope(payload, OTHER))
 
 
@@ -272,7 +272,7 @@ def edit_signature(folder: Folder, field: str, value: str) -> None:
 
 
 def other_statement(folder: Folder) -> None:
-    payload, _ = payload_of(folder.attestation.read_bytes())
+    payload, _ = read_payload(folder.attestation.read_bytes())
     folder.attestation.write_bytes(envelope(payload.replace(b"PASSED", b"WARNED"), KEY))
 
 

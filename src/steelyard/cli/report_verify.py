@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from steelyard.report.evidence.verify import Check, Places
+    from steelyard.report.evidence.verify import Check, ReportFolders
 
-MARKS = {"fine": "ok      ", "fault": "FAULT   ", "left out": "left out"}
+MARKS = {"fine": "ok      ", "fault": "FAULT   ", "unchecked": "left out"}
 KeyOption = Annotated[
     Path | None,
     typer.Option(
@@ -40,13 +40,13 @@ def verify(
     from steelyard.report.evidence.verify import folder_of, verify_report
 
     page = file / "report.html" if file.is_dir() else file
-    places = _places(folder_of(page), page.name, results)
+    folders = _report_folders(folder_of(page), page.name, results)
     signer = None if key is None else public_key(key)
 
     async def checks() -> "AsyncIterator[Check]":
-        async for check in verify_report(places, signer):
+        async for check in verify_report(folders, signer):
             yield check
-        async for check in _of_the_run(places.base, places.report):
+        async for check in _of_the_run(folders.base, folders.report):
             yield check
 
     print_checks(checks())
@@ -64,7 +64,7 @@ def print_checks(checks: "AsyncIterator[Check]") -> None:
             states.append(check.state)
 
     asyncio.run(printed())
-    faults, left = states.count("fault"), states.count("left out")
+    faults, left = states.count("fault"), states.count("unchecked")
     typer.echo(f"{len(states) - faults - left} checks passed, {faults} failed, {left} left out")
     if faults:
         raise typer.Exit(1)
@@ -88,10 +88,10 @@ async def _of_the_run(base: Path, report: Path) -> "AsyncIterator[Check]":
         yield check
 
 
-def _places(folder: Path, page: str, results: Path | None) -> "Places":
+def _report_folders(folder: Path, page: str, results: Path | None) -> "ReportFolders":
     """The folders of the run; without a run, `inputs` and `outputs` of the results."""
     from steelyard.errors import UsageError
-    from steelyard.report.evidence.verify import Places
+    from steelyard.report.evidence.verify import ReportFolders
 
     base = (results or folder).absolute()
     if results is not None:
@@ -108,7 +108,7 @@ def _places(folder: Path, page: str, results: Path | None) -> "Places":
 
         run = RunFolder(base)
         evaluation = judged_output(run, run.request()).root
-    return Places(
+    return ReportFolders(
         report=folder.absolute(),
         dataset=base / "inputs",
         evaluation=evaluation,

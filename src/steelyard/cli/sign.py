@@ -17,11 +17,11 @@ def sign_report(
     sign_key: KeyOption,
 ) -> None:
     """Sign a report that was checked: its attestation then says whose key vouches for its digests."""
-    from steelyard.report.evidence.report_statement import statement_of
+    from steelyard.report.evidence.report_statement import report_statement
     from steelyard.report.evidence.verify import folder_of
 
     folder = folder_of(file / "report.html" if file.is_dir() else file)
-    _sign(folder, ("report.html", "report.json"), statement_of, sign_key)
+    _sign(folder, ("report.html", "report.json"), report_statement, sign_key)
 
 
 def sign_audit(

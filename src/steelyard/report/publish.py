@@ -3,9 +3,9 @@
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from steelyard.report.audit.make import Audit
-from steelyard.report.evidence.attestation import BadAttestation, envelope, key_ids, payload_of
+from steelyard.report.evidence.attestation import BadAttestation, envelope, key_ids, read_payload
 from steelyard.report.evidence.audit_statement import AUDIT_NUMBERS, AUDIT_PAGE, audit_statement
-from steelyard.report.evidence.report_statement import ATTESTATION, statement_of
+from steelyard.report.evidence.report_statement import ATTESTATION, report_statement
 from steelyard.report.page.document import RUBRIC_FOLDER
 from steelyard.report.page.row_pages import FOLDER
 from steelyard.report.report import NUMBERS, PAGE, SCORES, Report
@@ -24,7 +24,7 @@ async def publish(report: Report, store: Store, key: Ed25519PrivateKey | None = 
         await store.put_file(path, file)
     await store.put_file(SCORES, report.scores)
     await store.put(NUMBERS, report.numbers)
-    statement = statement_of(report.page, report.numbers)
+    statement = report_statement(report.page, report.numbers)
     attestation = statement if key is None else envelope(statement, key)
     if key is None and _says(earlier, statement):
         attestation = earlier
@@ -45,7 +45,7 @@ async def _attestation(store: Store) -> bytes:
 def _says(attestation: bytes, statement: bytes) -> bool:
     """True where the attestation is one of this statement."""
     try:
-        return payload_of(attestation)[0] == statement
+        return read_payload(attestation)[0] == statement
     except BadAttestation:
         return False
 

@@ -23,7 +23,7 @@ from steelyard.evaluation.manifest import FileEntry, Manifest
 from steelyard.evaluation.recount import check_complete
 from steelyard.report.answers import Questions, local_copy, make_view, mapped
 from steelyard.report.errors import ReportFailed
-from steelyard.report.evidence.inputs import copy_rubric_files, described, further_files
+from steelyard.report.evidence.inputs import copy_rubric_files, file_entry, further_files
 from steelyard.report.page.document import RUBRIC_FOLDER, Found, Subject, make_document
 from steelyard.report.page.failures import describe, indexes_shown, texts_of, wrong_questions
 from steelyard.report.page.page import Section, numbers_json, page
@@ -251,10 +251,10 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
         tokens=reading.tokens,
         rows=rows,
         scores=tuple(
-            described(path, path.name, section.table.num_rows)
+            file_entry(path, path.name, section.table.num_rows)
             for path, section in zip(scored.scores, judged, strict=True)
         ),
-        pages=tuple(described(folder / path, path) for path in rows.pages),
+        pages=tuple(file_entry(folder / path, path) for path in rows.pages),
         records=tuple(
             _records(
                 {layout.MANIFEST: scored.raw_manifest, **({layout.RUN: scored.run} if scored.run else {})}
@@ -263,7 +263,7 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
         errors_files=scored.errors.files,
         records_of_requests=tuple(_records(request.records)),
         rubric_files=tuple(
-            described(path, f"{RUBRIC_FOLDER}/{path.name}") for path in scored.rubric_files.values()
+            file_entry(path, f"{RUBRIC_FOLDER}/{path.name}") for path in scored.rubric_files.values()
         ),
         further=scored.further,
     )

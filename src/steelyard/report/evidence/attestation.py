@@ -1,8 +1,8 @@
-"""The attestation beside a report: an in-toto Statement v1 with the predicate "test result", signed on demand.
+"""The attestation of a report or an audit: an in-toto Statement v1 with the predicate "test result", signed on request.
 
-The statement names the report's files by SHA-256 (subjects), and what they were made from and by (configuration). It
-is a pure function of them, so the same report has the same statement; a signature puts it in a DSSE envelope. Ed25519
-has no chance in it: the same key gives the same envelope.
+The statement names the report's files by SHA-256 (subjects), and the files and rubrics that it was made from
+(configuration). It is a pure function of them, so the same report has the same statement. A signed statement is in a
+DSSE envelope. Ed25519 uses no random numbers, so the same key gives the same envelope.
 """
 
 import base64
@@ -32,20 +32,20 @@ PAYLOAD = "application/vnd.in-toto+json"
 
 
 class BadAttestation(ValueError):
-    """The file is no attestation of ours, or its signature is not the key's."""
+    """The file is no attestation of Steelyard, or its signature is not the key's."""
 
 
 @dataclass(frozen=True)
-class Named:
-    """A file by its name and content."""
+class NamedFile:
+    """A file with its name and digest."""
 
     name: str
     sha256: str
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Result of one check, by name: passed, passed with rows that need a look, or not done."""
+class CheckResults:
+    """Names of the checks that passed, passed with a warning, and failed."""
 
     passed: tuple[str, ...]
     warned: tuple[str, ...] = ()
@@ -56,8 +56,10 @@ class Outcome:
         return "FAILED" if self.failed else "WARNED" if self.warned else "PASSED"
 
 
-def statement(subjects: Sequence[Named], configuration: Sequence[Named], outcome: Outcome) -> bytes:
-    """The statement as JSON; equal arguments are equal bytes."""
+def statement(
+    subjects: Sequence[NamedFile], configuration: Sequence[NamedFile], outcome: CheckResults
+) -> bytes:
+    """Return the statement as JSON; equal arguments give equal bytes."""
     return _json(
         {
             "_type": STATEMENT,
@@ -75,16 +77,18 @@ def statement(subjects: Sequence[Named], configuration: Sequence[Named], outcome
 
 
 def envelope(payload: bytes, key: Ed25519PrivateKey) -> bytes:
-    """The payload in a DSSE envelope, signed."""
-    signature = {"keyid": key_id(key.public_key()), "sig": _base64(key.sign(_pae(payload)))}
+    """Return the payload in a DSSE envelope, signed with the key."""
+    signature = {
+        "keyid": key_id(key.public_key()),
+        "sig": _base64(key.sign(_pre_authentication_encoding(payload))),
+    }
     return _json({"payload": _base64(payload), "payloadType": PAYLOAD, "signatures": [signature]})
 
 
-def payload_of(data: bytes, key: Ed25519PublicKey | None = None) -> tuple[bytes, bool]:
-    """The statement in an attestation, and whether it is signed.
+def read_payload(data: bytes, key: Ed25519PublicKey | None = None) -> tuple[bytes, bool]:
+    """Return the statement in an attestation, and whether it is signed.
 
-    With a key, BadAttestation unless one signature is the key's. There is one way to write an envelope: another one is
-    none of ours.
+    Raises BadAttestation for a file that is no attestation and, with a key, unless one signature is the key's.
     """
     try:
         document: dict[str, JsonValue] = orjson.loads(data)
@@ -101,17 +105,18 @@ def payload_of(data: bytes, key: Ed25519PublicKey | None = None) -> tuple[bytes,
         if isinstance(error, BadAttestation):
             raise
         raise BadAttestation(f"is no attestation: {type(error).__name__}: {error}") from error
-    written = [{"keyid": keyid, "sig": _base64(signature)} for keyid, signature in signatures]
-    same = {"payload": _base64(payload), "payloadType": PAYLOAD, "signatures": written}
-    if _json(same) != data:
+    # Written again, it must be the same bytes: else two files of different bytes, one with fields that no signature
+    # covers, would both pass as the report's attestation.
+    encoded = [{"keyid": keyid, "sig": _base64(signature)} for keyid, signature in signatures]
+    if _json({"payload": _base64(payload), "payloadType": PAYLOAD, "signatures": encoded}) != data:
         raise BadAttestation("is not written as envelopes of ours are")
     if key is not None:
-        _check(payload, signatures, key)
+        _check_signature(payload, signatures, key)
     return payload, True
 
 
 def key_ids(data: bytes) -> list[str]:
-    """The keys that an envelope says it is signed by; nothing is checked."""
+    """Return the ids of the keys that an envelope names as its signers; no signature is checked."""
     try:
         signatures = orjson.loads(data).get("signatures", [])
         return [str(signature["keyid"]) for signature in signatures]
@@ -120,14 +125,14 @@ def key_ids(data: bytes) -> list[str]:
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """The name of a key, as securesystemslib makes it: SHA-256 of the key as canonical JSON."""
+    """Return the id of a key, as securesystemslib makes it: SHA-256 of the key as canonical JSON."""
     public = key.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
     described = {"keytype": "ed25519", "keyval": {"public": public}, "scheme": "ed25519"}
     return hashlib.sha256(orjson.dumps(described, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def signing_key(path: Path) -> Ed25519PrivateKey:
-    """The private key in a PEM file; UsageError says what else is in it."""
+    """Read the private key in a PEM file. Raises UsageError for any other content."""
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
@@ -138,7 +143,7 @@ def signing_key(path: Path) -> Ed25519PrivateKey:
 
 
 def public_key(path: Path) -> Ed25519PublicKey:
-    """The public key in a PEM file; UsageError says what else is in it."""
+    """Read the public key in a PEM file. Raises UsageError for any other content."""
     try:
         key = load_pem_public_key(path.read_bytes())
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
@@ -154,25 +159,23 @@ def _reason(error: Exception) -> str:
     )
 
 
-def _check(payload: bytes, signatures: Sequence[tuple[str, bytes]], key: Ed25519PublicKey) -> None:
+def _check_signature(payload: bytes, signatures: Sequence[tuple[str, bytes]], key: Ed25519PublicKey) -> None:
     own = [signature for keyid, signature in signatures if keyid == key_id(key)]
     if not own:
         raise BadAttestation("is not signed by this key")
     for signature in own:
         try:
-            key.verify(signature, _pae(payload))
+            key.verify(signature, _pre_authentication_encoding(payload))
         except InvalidSignature:
             raise BadAttestation("its signature is not the key's") from None
 
 
-def _pae(payload: bytes) -> bytes:
-    """Return the bytes that DSSE signs: type and payload with their lengths, so that neither can be taken for
-    the other.
-    """
+def _pre_authentication_encoding(payload: bytes) -> bytes:
+    """Return the bytes that DSSE signs: type and payload with their lengths, so that they cannot be confused."""
     return b"DSSEv1 %d %b %d %b" % (len(PAYLOAD), PAYLOAD.encode(), len(payload), payload)
 
 
-def _descriptor(file: Named) -> Mapping[str, JsonValue]:
+def _descriptor(file: NamedFile) -> Mapping[str, JsonValue]:
     return {"name": file.name, "digest": {"sha256": file.sha256}}
 
 

@@ -1,11 +1,10 @@
-"""The statement about an audit: a function of its page and audit.json alone, as a report's is of its own."""
+"""The in-toto statement about an audit: a pure function of its page and audit.json."""
 
 import hashlib
-from collections.abc import Iterator
 
 import orjson
 
-from steelyard.report.evidence.attestation import Named, Outcome, statement
+from steelyard.report.evidence.attestation import CheckResults, NamedFile, statement
 from steelyard.report.evidence.report_statement import EVERY_ANSWER, EVERY_ROW
 from steelyard.types import JsonValue
 
@@ -15,45 +14,43 @@ KEPT = "Scores kept"
 
 
 def report_page(report: str) -> str:
-    """Path in an audit's folder of the page of a report that it was made from."""
+    """Return the path, in an audit's folder, of the page of one of its reports."""
     return f"reports/{report}/report.html"
 
 
 def audit_statement(page: bytes, numbers: bytes) -> bytes:
-    """The statement about the audit that these two are."""
+    """Return the statement about the audit with this page and this audit.json."""
     audit: dict[str, JsonValue] = orjson.loads(numbers)
-    subjects = [Named(AUDIT_PAGE, _sha256(page)), Named(AUDIT_NUMBERS, _sha256(numbers))]
-    configuration: list[Named] = []
+    subjects = [NamedFile(AUDIT_PAGE, _sha256(page)), NamedFile(AUDIT_NUMBERS, _sha256(numbers))]
+    configuration: list[NamedFile] = []
     for requirement in audit["requirements"]:
         report = requirement["report"]
         for entry in requirement["evidence"]:
             if entry["what"] == KEPT:
-                subjects.append(Named(entry["path"], entry["sha256"]))
+                subjects.append(NamedFile(entry["path"], entry["sha256"]))
                 continue
             if (entry["what"], entry["path"]) == ("Report", "report.html"):
-                subjects.append(Named(report_page(report), entry["sha256"]))
-            configuration.append(Named(f"report {report}: {entry['what']}: {entry['path']}", entry["sha256"]))
+                subjects.append(NamedFile(report_page(report), entry["sha256"]))
+            configuration.append(
+                NamedFile(f"report {report}: {entry['what']}: {entry['path']}", entry["sha256"])
+            )
     if audit["baseline"]:
         file = audit["baseline"]["file"]
-        configuration.append(Named(f"{file['what']}: {file['path']}", file["sha256"]))
+        configuration.append(NamedFile(f"{file['what']}: {file['path']}", file["sha256"]))
     return statement(subjects, configuration, _outcome(audit))
 
 
-def _outcome(audit: JsonValue) -> Outcome:
-    """Passed where a report stands on every row; what is good enough depends on the use."""
+def _outcome(audit: JsonValue) -> CheckResults:
+    """Return whether each report has every row and every answer. The results themselves are not judged."""
     passed: list[str] = []
     warned: list[str] = []
     failed: list[str] = []
-    for report, rows in _rows(audit):
+    for requirement in audit["requirements"]:
+        report, rows = requirement["report"], requirement["rows"]
         whole = rows["present"] == rows["total"]
         (passed if whole else failed).append(f"report {report}: {EVERY_ROW}")
         (warned if rows["errors"] else passed).append(f"report {report}: {EVERY_ANSWER}")
-    return Outcome(tuple(passed), tuple(warned), tuple(failed))
-
-
-def _rows(audit: JsonValue) -> Iterator[tuple[str, JsonValue]]:
-    for requirement in audit["requirements"]:
-        yield requirement["report"], requirement["rows"]
+    return CheckResults(tuple(passed), tuple(warned), tuple(failed))
 
 
 def _sha256(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Files of a report: their places, their digests, and files among them that no evidence names."""
+"""Files of a report: their folders, checks of their digests, and files among them that no evidence names."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from steelyard.storage.digest import sha256_of
 from steelyard.types import JsonValue
 
 LISTED = 20
-"""Files of one sort that get a line each."""
+"""Most files of one kind that get a line each."""
 MOST_NAMED = 10
 WORKING = (layout.PARTS, layout.EPOCHS, layout.CHECKPOINTS, layout.PROGRESS)
-"""Folders of an output that the run worked with. No number is read from them."""
+"""Folders of an output that only the run needed. No number is read from them."""
 SPENT = ".spent"
-"""Folder of a run: what its calls cost. Verification of a run compares it with the report."""
+"""Folder of a run with the cost of its calls. Verification of a run compares it with the report."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. `left out` is no fault: it could not be looked at."""
+    """One line of a verification. `unchecked` is no fault: the files for this check are not here."""
 
     what: str
-    state: Literal["fine", "fault", "left out"] = "fine"
+    state: Literal["fine", "fault", "unchecked"] = "fine"
 
 
 def fault(what: str) -> Check:
@@ -34,7 +34,7 @@ def fault(what: str) -> Check:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Content of a file; None where there is none or it cannot be read."""
+    """Return the content of a file; None if there is none or it cannot be read."""
     try:
         return path.read_bytes()
     except OSError:
@@ -42,15 +42,15 @@ def read_bytes(path: Path) -> bytes | None:
 
 
 @dataclass(frozen=True)
-class Places:
-    """Folders of the files: the report's own, the dataset, the verified output, the records of row errors."""
+class ReportFolders:
+    """Folders of a report's evidence: its own, the dataset's, that of the verified output, and that of row errors."""
 
     report: Path
     dataset: Path
     evaluation: Path
     errors: Path
     run: Path | None = None
-    """The folder of the run, where judges' runs lie; by default the report's."""
+    """Folder of the run, which contains the runs of judges; by default the report's."""
     page_name: str = PAGE
 
     @property
@@ -61,8 +61,8 @@ class Places:
     def base(self) -> Path:
         return self.run or self.report
 
-    def of(self, what: str, path: str) -> Path | None:
-        """The file that a line of evidence names; None where it is in none of these folders (a model)."""
+    def path_of(self, what: str, path: str) -> Path | None:
+        """Return the path of a file that evidence names; None for one in none of these folders (a model)."""
         match what:
             case document.DATASET:
                 return self.dataset / path
@@ -75,15 +75,15 @@ class Places:
         return self.base / path if what.startswith(document.FURTHER) else None
 
 
-def digests(evidence: Sequence[JsonValue], places: Places) -> Iterator[Check]:
-    """A line for each file that evidence names, and whose folder is here."""
+def check_digests(evidence: Sequence[JsonValue], folders: ReportFolders) -> Iterator[Check]:
+    """Check the digest of each file that the evidence names and whose folder is here."""
     for what in dict.fromkeys(entry["what"] for entry in evidence):
         entries = [entry for entry in evidence if entry["what"] == what]
-        if not _here(what, places):
+        if not _has_folder(what, folders):
             continue
         faults = 0
         for entry in entries:
-            wrong = _digest_fault(entry, places)
+            wrong = _digest_fault(entry, folders)
             faults += bool(wrong)
             if wrong:
                 yield fault(f"{what}: {wrong}")
@@ -94,32 +94,32 @@ def digests(evidence: Sequence[JsonValue], places: Places) -> Iterator[Check]:
             yield Check(f"{what}: {count(right)} of {count(len(entries))} files have their SHA-256")
 
 
-def elsewhere(evidence: Sequence[JsonValue], places: Places) -> Iterator[Check]:
-    """Files that the evidence names and that are no part of a report's folder: a model's."""
+def files_elsewhere(evidence: Sequence[JsonValue], folders: ReportFolders) -> Iterator[Check]:
+    """Name the files of the evidence that are never in a report's folder: a model's."""
     for what in dict.fromkeys(entry["what"] for entry in evidence):
-        if places.of(what, "x") is None:
+        if folders.path_of(what, "x") is None:
             entries = [entry for entry in evidence if entry["what"] == what]
             files = "file, whose digest is" if len(entries) == 1 else "files, whose digests are"
-            yield Check(f"not here: {what}: {count(len(entries))} {files} not computed again", "left out")
+            yield Check(f"not here: {what}: {count(len(entries))} {files} not computed again", "unchecked")
 
 
-def _here(what: str, places: Places) -> bool:
-    """False for a folder that is missing as a whole: one line has said so before. A missing file in one is a fault."""
+def _has_folder(what: str, folders: ReportFolders) -> bool:
+    """Return False if the folder is missing as a whole, which another check says. A missing file in it is a fault."""
     match what:
         case document.DATASET:
-            return places.dataset.is_dir()
+            return folders.dataset.is_dir()
         case document.OUTPUTS | document.RECORD:
-            return places.evaluation.is_dir()
+            return folders.evaluation.is_dir()
         case document.ERRORS:
-            return places.errors.is_dir()
-    return places.of(what, "x") is not None
+            return folders.errors.is_dir()
+    return folders.path_of(what, "x") is not None
 
 
-def _digest_fault(entry: JsonValue, places: Places) -> str:
+def _digest_fault(entry: JsonValue, folders: ReportFolders) -> str:
     inside = Path(entry["path"])
     if inside.is_absolute() or ".." in inside.parts:
         return f"{entry['path']} leads out of the folder"
-    path = places.of(entry["what"], entry["path"])
+    path = folders.path_of(entry["what"], entry["path"])
     if path is None or not path.is_file():
         return f"{entry['path']} is missing" + (f" ({path})" if path else "")
     sha256 = sha256_of(path)
@@ -128,26 +128,30 @@ def _digest_fault(entry: JsonValue, places: Places) -> str:
     return ""
 
 
-def extra_files(evidence: Sequence[JsonValue], places: Places) -> Iterator[Check]:
-    """Files beside the evidence that look like a part of it, and that nothing was made from."""
+def extra_files(evidence: Sequence[JsonValue], folders: ReportFolders) -> Iterator[Check]:
+    """Name files among the evidence that the report does not name."""
     named = {
-        path.absolute() for entry in evidence if (path := places.of(entry["what"], entry["path"])) is not None
+        path.absolute()
+        for entry in evidence
+        if (path := folders.path_of(entry["what"], entry["path"])) is not None
     }
-    extra = sorted(path for path in _lying_there(places) if path.absolute() not in named)
+    extra = sorted(path for path in _files_present(folders) if path.absolute() not in named)
     for path in extra[:MOST_NAMED]:
-        yield Check(f"extra file: {_shown(path, places)}: the evidence does not name it", "left out")
+        yield Check(
+            f"extra file: {_relative_name(path, folders)}: the evidence does not name it", "unchecked"
+        )
     if len(extra) > MOST_NAMED:
-        yield Check(f"extra files: {count(len(extra) - MOST_NAMED)} more", "left out")
+        yield Check(f"extra files: {count(len(extra) - MOST_NAMED)} more", "unchecked")
 
 
-def _lying_there(places: Places) -> Iterator[Path]:
-    for folder in {places.dataset, places.evaluation, places.errors}:
+def _files_present(folders: ReportFolders) -> Iterator[Path]:
+    for folder in {folders.dataset, folders.evaluation, folders.errors}:
         yield from (path for path in _files_below(folder) if not _is_working(path, folder))
     for name in ("judges", "judged"):
-        folder = places.base / name
+        folder = folders.base / name
         yield from (path for path in _files_below(folder) if not _is_working(path, folder))
     for pattern in ("scores*.parquet", "rows/*", f"{document.RUBRIC_FOLDER}/*"):
-        yield from places.report.glob(pattern)
+        yield from folders.report.glob(pattern)
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
@@ -155,16 +159,15 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _is_working(path: Path, folder: Path) -> bool:
-    """True below `.steelyard/` of the output or of a judge's, and for the counters of a judge's calls."""
-    inside = path.relative_to(folder).as_posix()
+    """Return True for files that only the run needed, of the output or of a judge's, and for its counters of calls."""
     if SPENT in path.relative_to(folder).parts:
         return True
-    _, own, rest = inside.rpartition("outputs/") if "outputs/" in inside else ("", "", inside)
-    return any((rest if own else inside).startswith(name) for name in WORKING)
+    inside_output = path.relative_to(folder).as_posix().rpartition("outputs/")[2]
+    return any(inside_output.startswith(name) for name in WORKING)
 
 
-def _shown(path: Path, places: Places) -> str:
-    for folder in (places.base, places.report):
+def _relative_name(path: Path, folders: ReportFolders) -> str:
+    for folder in (folders.base, folders.report):
         if path.is_relative_to(folder):
             return path.relative_to(folder).as_posix()
     return str(path)

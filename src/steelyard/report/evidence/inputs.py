@@ -1,4 +1,4 @@
-"""The files that a report depends on beside dataset and outputs: what rubrics read, what outputs were made from."""
+"""Files that a report depends on beside dataset and outputs: those that rubrics read, and the outputs' own inputs."""
 
 import hashlib
 import shutil
@@ -13,9 +13,10 @@ from steelyard.storage.store import Store
 
 
 def copy_rubric_files(rubrics: Sequence[Rubric], where: Mapping[str, str], folder: Path) -> dict[str, Path]:
-    """Copies of the files that the rubrics read, by the name that was given for each; `where` each lies, if elsewhere.
+    """Copy the files that the rubrics read into `folder`, and return the copies by the name that was given for each.
 
-    The copies have the files' own names, and a number where two share one.
+    `where` has the present path of a file by its given name, if it is another. Copies have the files' own names, with a
+    number if two have the same name.
     """
     given = {path: name for name, path in where.items()}
     copies: dict[str, Path] = {}
@@ -23,7 +24,7 @@ def copy_rubric_files(rubrics: Sequence[Rubric], where: Mapping[str, str], folde
         for path in getattr(rubric, "files", ()):
             name = given.get(path, path)
             if name not in copies:
-                target = _free(folder / RUBRIC_FOLDER, Path(name).name, set(copies.values()))
+                target = _unused_path(folder / RUBRIC_FOLDER, Path(name).name, set(copies.values()))
                 target.parent.mkdir(exist_ok=True)
                 shutil.copyfile(path, target)
                 copies[name] = target
@@ -33,7 +34,7 @@ def copy_rubric_files(rubrics: Sequence[Rubric], where: Mapping[str, str], folde
 async def further_files(
     further: Mapping[str, Sequence[str]], store: Store | None
 ) -> tuple[tuple[str, FileEntry], ...]:
-    """Each of these files with its digest, by what it is to the report."""
+    """Return these files with their digests, each with its kind of evidence."""
     if store is None:
         return ()
     entries = []
@@ -45,11 +46,11 @@ async def further_files(
     return tuple(entries)
 
 
-def described(path: Path, name: str, rows: int = 0) -> FileEntry:
+def file_entry(path: Path, name: str, rows: int = 0) -> FileEntry:
     return FileEntry(path=name, size=path.stat().st_size, sha256=sha256_of(path), rows=rows)
 
 
-def _free(folder: Path, name: str, taken: set[Path]) -> Path:
+def _unused_path(folder: Path, name: str, taken: set[Path]) -> Path:
     number, path = 2, folder / name
     while path in taken:
         path = folder / f"{number}-{name}"

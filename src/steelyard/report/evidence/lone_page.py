@@ -1,4 +1,4 @@
-"""Checks of a page that lies alone: all that a single file can show, and a word about what it cannot."""
+"""Checks of a page without its other files: all that one file can show, and what it cannot."""
 
 import base64
 import hashlib
@@ -21,32 +21,37 @@ _DATA = re.compile(rb'<script type="application/json".*?</script>', re.S)
 _POLICY = re.compile(rb'Content-Security-Policy" content="([^"]*)"')
 
 
-def page_alone(page: bytes, kind: str) -> Iterator[Check]:
-    """Every check of a page that lies alone; first the word that none of them says that the numbers are right."""
+def check_lone_page(page: bytes, kind: str) -> Iterator[Check]:
+    """Yield the checks of a page without its files; the first says that none of them proves the numbers right."""
     yield Check(
         "nobody vouches for this page: it lies alone, without its signed attestation. "
         "Whoever edits it with care is not noticed",
-        "left out",
+        "unchecked",
     )
-    numbers = parsed(numbers_inside(page, kind))
+    numbers = parse_json(numbers_inside(page, kind))
     known = numbers if isinstance(numbers, dict) else {}
     yield Check(
         "not here: everything that the numbers were made from: no digest, row or number can be checked. "
         + how_to_get(known, kind),
-        "left out",
+        "unchecked",
     )
     if not known:
         yield fault(f"the page: has no numbers of {'an' if kind == 'audit' else 'a'} {kind} in it")
         return
-    leaves = sum(1 for _ in _values(numbers))
+    leaves = sum(1 for _ in _leaves(numbers))
     yield Check(
         f"the page: holds {count(leaves)} numbers and words as JSON, format {numbers.get('schemaVersion')}"
     )
-    yield from (_format(numbers), *_scripts(page), *_shown(page, numbers), *_rows(numbers))
+    yield from (
+        _check_format(numbers),
+        *_check_scripts(page),
+        *_check_shown(page, numbers),
+        *_check_rows(numbers),
+    )
 
 
 def how_to_get(numbers: JsonValue, kind: str = "report") -> str:
-    """A sentence that says where a reader gets the rest: from the platform by its id, or in the folder of the run."""
+    """Return a sentence that says where the other files are: in the folder of the run, or on the platform."""
     names = numbers.get("names") if kind == "report" else numbers
     identity = names.get(kind) if isinstance(names, dict) else None
     if kind == "report" and not identity:
@@ -54,29 +59,32 @@ def how_to_get(numbers: JsonValue, kind: str = "report") -> str:
     return f"Download it with: steelyard {kind} download {identity or 'ID'} --evidence DIR"
 
 
-def same_numbers(page: bytes, raw: bytes, kind: str, name: str) -> Check:
-    """The JSON inside the page against the file beside it."""
+def check_page_numbers(page: bytes, raw: bytes, kind: str, name: str) -> Check:
+    """Compare the JSON inside the page with the file beside it."""
     inside = numbers_inside(page, kind)
-    if inside is not None and parsed(inside) == parsed(raw):
+    if inside is not None and parse_json(inside) == parse_json(raw):
         return Check(f"{PAGES[kind]}: holds the numbers of {name}")
     return fault(f"{PAGES[kind]}: does not hold the numbers of {name}")
 
 
-def parsed(data: bytes | None) -> JsonValue:
+def parse_json(data: bytes | None) -> JsonValue:
     try:
         return None if data is None else orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
 
 
-def _format(numbers: JsonValue) -> Check:
+def _check_format(numbers: JsonValue) -> Check:
     if numbers.get("schemaVersion") == FORMAT:
         return Check(f"the page: is of the format that this version writes ({FORMAT})")
     return fault(f"the page: is of the format {numbers.get('schemaVersion')!r}; this version knows {FORMAT}")
 
 
-def _scripts(page: bytes) -> Iterator[Check]:
-    """One script may run in a page, and only as this version of Steelyard has it."""
+def _check_scripts(page: bytes) -> Iterator[Check]:
+    """Check that a page runs no script but the one of this version of Steelyard, and allows no other.
+
+    Whoever gets a page by mail opens it in a browser: a strange script could show other numbers than the page holds.
+    """
     known = files("steelyard.report.page").joinpath("templates/rows.js").read_bytes()
     scripts = _SCRIPT.findall(page)
     strange = [script for script in scripts if script.strip() != known.strip()]
@@ -94,8 +102,8 @@ def _scripts(page: bytes) -> Iterator[Check]:
         yield Check("the page: runs no script but Steelyard's own, and may load nothing")
 
 
-def _shown(page: bytes, numbers: JsonValue) -> Iterator[Check]:
-    """Compares what a person reads with the JSON inside: the headline, and every digest."""
+def _check_shown(page: bytes, numbers: JsonValue) -> Iterator[Check]:
+    """Compare what a person reads with the JSON inside: the headline, and every digest."""
     text = html.unescape(_DATA.sub(b"", page).decode(errors="replace"))
     headline = str(numbers.get("headline"))
     yield (
@@ -115,8 +123,8 @@ def _shown(page: bytes, numbers: JsonValue) -> Iterator[Check]:
     )
 
 
-def _rows(numbers: JsonValue) -> Iterator[Check]:
-    """Counts that must add up."""
+def _check_rows(numbers: JsonValue) -> Iterator[Check]:
+    """Check that counts of rows add up."""
     parts = [numbers] if "rows" in numbers else numbers.get("requirements", [])
     for part in parts:
         rows = part.get("rows") or {}
@@ -129,10 +137,10 @@ def _rows(numbers: JsonValue) -> Iterator[Check]:
             )
 
 
-def _values(value: JsonValue) -> Iterator[JsonValue]:
+def _leaves(value: JsonValue) -> Iterator[JsonValue]:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     if inner is None:
         yield value
         return
     for item in inner:
-        yield from _values(item)
+        yield from _leaves(item)

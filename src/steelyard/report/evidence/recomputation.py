@@ -1,4 +1,4 @@
-"""Makes a report once more from the same files, and compares: every row counted, every score and number, each byte."""
+"""Makes a report again from the same files, and compares: the count of rows, every score and number, every byte."""
 
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from steelyard.errors import SteelyardError
 from steelyard.evaluation.manifest import read_manifest
 from steelyard.evaluation.recount import recount
 from steelyard.report.answers import mapped
-from steelyard.report.evidence.files import Check, Places, fault, read_bytes
+from steelyard.report.evidence.files import Check, ReportFolders, fault, read_bytes
 from steelyard.report.page import document
 from steelyard.report.report import (
     NUMBERS,
@@ -36,17 +36,20 @@ from steelyard.storage.store import StorageError
 from steelyard.types import JsonValue
 
 CLOSE = 1e-9
-"""Relative: what two versions of a numerical library may differ by."""
-MOST_TOLD = 10
+"""Relative difference that two versions of a numerical library may have."""
+MOST_LISTED = 10
 UNREADABLE = (SteelyardError, StorageError, pa.ArrowException, OSError, ValueError, LookupError, TypeError)
 
 
-async def recounted(places: Places) -> AsyncIterator[Check]:
-    """The dataset's rows times the replications against the rows that are there: the manifest is not believed."""
-    output = FileStore(places.evaluation)
+async def check_row_counts(folders: ReportFolders) -> AsyncIterator[Check]:
+    """Compare the rows of the output with the dataset's rows times the replications.
+
+    The counts of the manifest are not believed: whoever removes rows can edit them too.
+    """
+    output = FileStore(folders.evaluation)
     try:
         manifest = await read_manifest(output)
-        counted = await recount(manifest, FileStore(places.dataset), output)
+        counted = await recount(manifest, FileStore(folders.dataset), output)
     except (*UNREADABLE, ValidationError) as error:
         yield fault(f"counting rows again: {error}")
         return
@@ -67,63 +70,67 @@ async def recounted(places: Places) -> AsyncIterator[Check]:
     )
 
 
-def summarised_again(numbers: JsonValue, places: Places) -> Iterator[Check]:
-    """Computes the figures once more from the files of scores that are here, where inputs or outputs are not."""
+def check_figures(numbers: JsonValue, folders: ReportFolders) -> Iterator[Check]:
+    """Compute the figures again from the files of scores; this is all that is possible without inputs or outputs."""
     scoring = numbers["scoring"]
     results = [numbers, *numbers.get("more", ())]
-    for rubric, name, said in zip(scoring["rubrics"], score_files(scoring["rubrics"]), results, strict=True):
-        path = places.report / name
+    for rubric, name, recorded in zip(
+        scoring["rubrics"], score_files(scoring["rubrics"]), results, strict=True
+    ):
+        path = folders.report / name
         if not path.is_file():
             continue
         try:
             kept = summarise(
-                find_rubric(rubric, files=_rubric_files(numbers, places)), mapped(path), scoring["reducers"]
+                find_rubric(rubric, files=_rubric_files(numbers, folders)), mapped(path), scoring["reducers"]
             )
         except UNREADABLE as error:
             yield fault(f"{name}: {error}")
             continue
         again = document.figures_json(kept)
-        claimed = {key: said.get(key) for key in again}
-        differing = list(_differences(claimed, again))
-        for place, before, now in differing[:MOST_TOLD]:
+        differing = list(_differences({key: recorded.get(key) for key in again}, again))
+        for place, before, now in differing[:MOST_LISTED]:
             yield fault(f"{NUMBERS}, {place}: says {before}, computed from {name} {now}")
         if not differing:
             yield Check(f"{rubric}: headline and figures computed again from {name} are the same")
 
 
-async def scored_again(numbers: JsonValue, places: Places, scratch: Path) -> AsyncIterator[Check]:
-    """The report made once more from the same files, and compared."""
+async def check_scores(numbers: JsonValue, folders: ReportFolders, scratch: Path) -> AsyncIterator[Check]:
+    """Make the report again from the same files, and compare scores, numbers and page."""
     try:
-        scored = await score_report(_request(numbers, places), scratch)
-        recorded = [places.report / name for name in score_files(scored.request.rubrics)]
+        scored = await score_report(_request(numbers, folders), scratch)
+        recorded = [folders.report / name for name in score_files(scored.request.rubrics)]
         same = True
         for rubric, new, old in zip(scored.request.rubrics, scored.scores, recorded, strict=True):
-            check = _rescored(rubric, new, old)
+            check = _check_rescored(rubric, new, old)
             same = same and check.state == "fine"
             yield check
-        # Equal scores may lie in files of other bytes, written by another version of Parquet's library.
+        # Equal scores may be in files of other bytes, written by another version of Parquet's library.
         drawn = await draw_report(replace(scored, scores=tuple(recorded)) if same else scored, scratch)
     except UNREADABLE as error:
         yield fault(f"scoring again: {error}")
         return
-    for check in (*compared(numbers, orjson.loads(drawn.numbers), NUMBERS), *_drawn(drawn, scored, places)):
+    for check in (
+        *compare_numbers(numbers, orjson.loads(drawn.numbers), NUMBERS),
+        *_check_drawn(drawn, scored, folders),
+    ):
         yield check
 
 
-def _rescored(rubric: str, new: Path, old: Path) -> Check:
+def _check_rescored(rubric: str, new: Path, old: Path) -> Check:
     table = pq.read_table(new)
     try:
         before = pq.read_table(old)
     except (OSError, pa.ArrowException) as error:
         return fault(f"{old.name}: {error}")
-    different = _different(before, table)
+    different = _table_difference(before, table)
     if different:
         return fault(f"{rubric}: {different}")
     rows = f"{count(table.num_rows)} rows ({counts_of(table)})"
     return Check(f"{rubric}: {rows} scored again have the scores of {old.name}")
 
 
-def _different(before: pa.Table, now: pa.Table) -> str:
+def _table_difference(before: pa.Table, now: pa.Table) -> str:
     if before.column_names != now.column_names or before.num_rows != now.num_rows:
         return f"scoring again gives {now.num_rows} rows of {', '.join(now.column_names)}"
     for name in now.column_names:
@@ -138,13 +145,13 @@ def _different(before: pa.Table, now: pa.Table) -> str:
     return ""
 
 
-def compared(recorded: JsonValue, again: JsonValue, name: str) -> Iterator[Check]:
-    """The numbers in the file `name` against those that were computed again."""
+def compare_numbers(recorded: JsonValue, again: JsonValue, name: str) -> Iterator[Check]:
+    """Compare the numbers in the file `name` with those that were computed again."""
     differing = list(_differences(recorded, again))
-    for place, before, now in differing[:MOST_TOLD]:
+    for place, before, now in differing[:MOST_LISTED]:
         yield fault(f"{name}, {place}: says {before}, computed again {now}")
-    if len(differing) > MOST_TOLD:
-        yield fault(f"{name}: {count(len(differing) - MOST_TOLD)} more differ")
+    if len(differing) > MOST_LISTED:
+        yield fault(f"{name}: {count(len(differing) - MOST_LISTED)} more differ")
     if not differing:
         leaves = dict(leaves_of(again))
         figures = sum(
@@ -156,14 +163,14 @@ def compared(recorded: JsonValue, again: JsonValue, name: str) -> Iterator[Check
 
 
 def _differences(recorded: JsonValue, again: JsonValue) -> Iterator[tuple[str, str, str]]:
-    """Each place where two documents differ, and what each says there."""
+    """Yield each path where two documents differ, with the value of each."""
     before, now = dict(leaves_of(recorded)), dict(leaves_of(again))
     for place in dict.fromkeys([*before, *now]):
         if not _equal(before.get(place), now.get(place)):
-            yield place, _said(before, place), _said(now, place)
+            yield place, _value_text(before, place), _value_text(now, place)
 
 
-def _drawn(drawn: Report, scored: Scored, places: Places) -> Iterator[Check]:
+def _check_drawn(drawn: Report, scored: Scored, folders: ReportFolders) -> Iterator[Check]:
     made = {NUMBERS: drawn.numbers, PAGE: drawn.page}
     made |= {path: file.read_bytes() for path, file in drawn.beside.items() if file not in scored.scores}
     made = {
@@ -172,17 +179,17 @@ def _drawn(drawn: Report, scored: Scored, places: Places) -> Iterator[Check]:
         if not path.endswith(".parquet") and not path.startswith(document.RUBRIC_FOLDER)
     }
     for path, data in made.items():
-        lies = read_bytes(places.page if path == PAGE else places.report / path)
+        lies = read_bytes(folders.page if path == PAGE else folders.report / path)
         if lies == data:
             yield Check(f"{path}: drawn again, is the same byte for byte")
         elif lies is None:
             yield fault(f"{path}: is missing")
         else:
-            yield fault(f"{path}: drawn again, differs from byte {first_difference(lies, data)} on")
+            yield fault(f"{path}: drawn again, differs from byte {first_differing_byte(lies, data)} on")
 
 
-def _request(numbers: JsonValue, places: Places) -> Request:
-    """The request that the report was made for, as the report says."""
+def _request(numbers: JsonValue, folders: ReportFolders) -> Request:
+    """Return the request that the report was made for, according to the report."""
     scoring = numbers["scoring"]
     evidence = numbers["evidence"]
     paths = [entry["path"] for entry in evidence if entry["what"] == document.ASKED]
@@ -192,28 +199,28 @@ def _request(numbers: JsonValue, places: Places) -> Request:
     return Request(
         rubric=rubric,
         more=tuple(more),
-        dataset=FileStore(places.dataset),
-        evaluation=FileStore(places.evaluation),
-        errors=FileStore(places.errors),
+        dataset=FileStore(folders.dataset),
+        evaluation=FileStore(folders.evaluation),
+        errors=FileStore(folders.errors),
         names=numbers["names"],
         dataset_view=_view(numbers["datasetView"]),
         evaluation_view=_view(scoring["evaluationView"]),
         reducers=tuple(scoring["reducers"]),
         group_by=tuple(scoring["groupBy"]),
         cluster_by=scoring["clusterBy"],
-        records={path: read_bytes(places.report / path) or b"" for path in paths},
+        records={path: read_bytes(folders.report / path) or b"" for path in paths},
         row_pages=scoring["rowPages"],
         spending=numbers.get("spending"),
         further={what: tuple(entry["path"] for entry in further if entry["what"] == what) for what in sorts},
-        beside=FileStore(places.base),
-        rubric_files=_rubric_files(numbers, places),
+        beside=FileStore(folders.base),
+        rubric_files=_rubric_files(numbers, folders),
     )
 
 
-def _rubric_files(numbers: JsonValue, places: Places) -> dict[str, str]:
-    """Files that rubrics read, by the name that was given for each: the copies beside the report."""
+def _rubric_files(numbers: JsonValue, folders: ReportFolders) -> dict[str, str]:
+    """Return the copies beside the report of the files that rubrics read, by the name that was given for each."""
     files = numbers["scoring"].get("files") or {}
-    return {given: str(places.report / path) for given, path in files.items()}
+    return {given: str(folders.report / path) for given, path in files.items()}
 
 
 @dataclass(frozen=True)
@@ -227,7 +234,7 @@ def _view(pipeline: Sequence[JsonValue]) -> list[_Adapter]:
 
 
 def leaves_of(value: JsonValue, place: str = "") -> Iterator[tuple[str, JsonValue]]:
-    """Every value that is not a list or an object, by where it stands."""
+    """Yield every value that is no list and no object, with its path such as `rows[3].index`."""
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
             yield from leaves_of(inner, f"{place}.{name}" if place else str(name))
@@ -246,11 +253,11 @@ def _equal(one: JsonValue, other: JsonValue) -> bool:
     return bool(one == other) and type(one) is type(other)
 
 
-def _said(leaves: Mapping[str, JsonValue], place: str) -> str:
+def _value_text(leaves: Mapping[str, JsonValue], place: str) -> str:
     return repr(leaves[place])[:80] if place in leaves else "nothing"
 
 
-def first_difference(one: bytes, other: bytes) -> int:
+def first_differing_byte(one: bytes, other: bytes) -> int:
     most = min(len(one), len(other))
     pair = np.frombuffer(one[:most], np.uint8) != np.frombuffer(other[:most], np.uint8)
     return int(pair.argmax()) if pair.any() else most

@@ -1,4 +1,4 @@
-"""Checks who vouches for a report or an audit by its `attestation.json`, and says so where nobody does."""
+"""Checks the signature of a report or an audit in its `attestation.json`; without a key, says that nobody vouches."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from steelyard.report.evidence.attestation import BadAttestation, key_id, key_ids, payload_of
+from steelyard.report.evidence.attestation import BadAttestation, key_id, key_ids, read_payload
 from steelyard.report.evidence.files import Check, fault, read_bytes
 from steelyard.report.evidence.report_statement import ATTESTATION
 
@@ -15,8 +15,8 @@ UNNOTICED = "whoever changes files and digests together is not noticed"
 
 
 @dataclass(frozen=True)
-class Signature:
-    """The attestation in `folder`, the key that must have signed it, and the statement that should stand in it."""
+class AttestationCheck:
+    """The attestation in `folder`, the key that must have signed it, and the statement that it must contain."""
 
     folder: Path
     key: Ed25519PublicKey | None
@@ -27,8 +27,8 @@ class Signature:
         return read_bytes(self.folder / ATTESTATION)
 
 
-def vouching(signature: Signature) -> Iterator[Check]:
-    """Says, where no key is given, what the digests are worth: first, because all else rests on them."""
+def say_who_vouches(signature: AttestationCheck) -> Iterator[Check]:
+    """Say, if no key is given, what the digests are worth. This comes first, because all other checks rest on them."""
     if signature.key is not None:
         return
     signers = [] if signature.data is None else key_ids(signature.data)
@@ -37,17 +37,17 @@ def vouching(signature: Signature) -> Iterator[Check]:
         how = f"{ATTESTATION} says that it is signed by {names}; give the signer's public key with --key FILE"
     else:
         how = "it is not signed"
-    yield Check(f"nobody vouches for these digests: {how}. Until then {UNNOTICED}", "left out")
+    yield Check(f"nobody vouches for these digests: {how}. Until then {UNNOTICED}", "unchecked")
 
 
-def attested(signature: Signature) -> Iterator[Check]:
-    """Is the statement about these files, and signed by the key?"""
+def check_attestation(signature: AttestationCheck) -> Iterator[Check]:
+    """Check that the statement is about these files and, if a key is given, signed by it."""
     data, key = signature.data, signature.key
     if data is None:
-        yield Check(f"{ATTESTATION}: there is none", "left out" if key is None else "fault")
+        yield Check(f"{ATTESTATION}: there is none", "unchecked" if key is None else "fault")
         return
     try:
-        payload, _ = payload_of(data, key)
+        payload, _ = read_payload(data, key)
     except BadAttestation as error:
         yield fault(f"{ATTESTATION}: {error}")
         return

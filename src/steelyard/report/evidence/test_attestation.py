@@ -16,19 +16,19 @@ from securesystemslib.signer import SSlibKey  # type: ignore[attr-defined]
 from steelyard.errors import UsageError
 from steelyard.report.evidence.attestation import (
     BadAttestation,
-    Named,
-    Outcome,
+    CheckResults,
+    NamedFile,
     envelope,
     key_id,
-    payload_of,
     public_key,
+    read_payload,
     signing_key,
     statement,
 )
 
-SUBJECTS = (Named("report.html", "a" * 64), Named("report.json", "b" * 64))
-CONFIGURATION = (Named("outputs/.steelyard/manifest.json", "c" * 64),)
-OUTCOME = Outcome(passed=("exact-match: every row is scored",), warned=("every row has an answer",))
+SUBJECTS = (NamedFile("report.html", "a" * 64), NamedFile("report.json", "b" * 64))
+CONFIGURATION = (NamedFile("outputs/.steelyard/manifest.json", "c" * 64),)
+OUTCOME = CheckResults(passed=("exact-match: every row is scored",), warned=("every row has an answer",))
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
@@ -65,26 +65,26 @@ def test_the_same_report_has_the_same_attestation() -> None:
 @pytest.mark.parametrize(
     ("outcome", "result"),
     [
-        (Outcome(("a",)), "PASSED"),
-        (Outcome(("a",), ("b",)), "WARNED"),
-        (Outcome(("a",), ("b",), ("c",)), "FAILED"),
+        (CheckResults(("a",)), "PASSED"),
+        (CheckResults(("a",), ("b",)), "WARNED"),
+        (CheckResults(("a",), ("b",), ("c",)), "FAILED"),
     ],
 )
-def test_the_result_is_the_worst_of_the_checks(outcome: Outcome, result: str) -> None:
+def test_the_result_is_the_worst_of_the_checks(outcome: CheckResults, result: str) -> None:
     assert json.loads(statement(SUBJECTS, (), outcome))["predicate"]["result"] == result
 
 
 def test_a_statement_is_read_back() -> None:
-    assert payload_of(made()) == (made(), False)
-    assert payload_of(envelope(made(), KEY)) == (made(), True)
-    assert payload_of(envelope(made(), KEY), KEY.public_key()) == (made(), True)
+    assert read_payload(made()) == (made(), False)
+    assert read_payload(envelope(made(), KEY)) == (made(), True)
+    assert read_payload(envelope(made(), KEY), KEY.public_key()) == (made(), True)
 
 
 def test_anothers_signature_is_refused() -> None:
     with pytest.raises(BadAttestation, match="not signed by this key"):
-        payload_of(envelope(made(), OTHER), KEY.public_key())
+        read_payload(envelope(made(), OTHER), KEY.public_key())
     with pytest.raises(BadAttestation, match="is not signed"):
-        payload_of(made(), KEY.public_key())
+        read_payload(made(), KEY.public_key())
 
 
 def test_every_changed_byte_of_an_envelope_is_found() -> None:
@@ -93,14 +93,14 @@ def test_every_changed_byte_of_an_envelope_is_found() -> None:
         changed = bytearray(signed)
         changed[place] ^= 1 << place % 7
         with pytest.raises(BadAttestation):
-            payload_of(bytes(changed), KEY.public_key())
+            read_payload(bytes(changed), KEY.public_key())
 
 
 def test_a_payload_under_an_old_signature_is_refused() -> None:
     document = json.loads(envelope(made(), KEY))
     document["payload"] = base64.b64encode(made().replace(b"WARNED", b"PASSED")).decode()
     with pytest.raises(BadAttestation, match="not the key's"):
-        payload_of(json.dumps(document, indent=2).encode() + b"\n", KEY.public_key())
+        read_payload(json.dumps(document, indent=2).encode() + b"\n", KEY.public_key())
 
 
 def test_keys_come_from_pem(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from steelyard.report.evidence.report_statement import EVERY_ANSWER, EVERY_ROW, statement_of
+from steelyard.report.evidence.report_statement import EVERY_ANSWER, EVERY_ROW, report_statement
 from steelyard.report.evidence.test_verify import EXACT, make_folder
 
 
@@ -35,7 +35,9 @@ async def test_rows_that_are_not_there_fail(tmp_path: Path) -> None:
     await made(tmp_path)
     numbers = json.loads((tmp_path / "report.json").read_bytes())
     numbers["rows"] |= {"missing": 1, "errors": 0}
-    predicate = json.loads(statement_of(b"page", json.dumps(numbers).encode()))["predicate"]
+    predicate = json.loads(report_statement(b"page", json.dumps(numbers).encode()))["predicate"]
     assert (predicate["result"], predicate["failedTests"]) == ("FAILED", [EVERY_ROW])
     numbers["rows"]["missing"] = 0
-    assert json.loads(statement_of(b"page", json.dumps(numbers).encode()))["predicate"]["result"] == "PASSED"
+    assert (
+        json.loads(report_statement(b"page", json.dumps(numbers).encode()))["predicate"]["result"] == "PASSED"
+    )

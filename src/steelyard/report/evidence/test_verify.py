@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from steelyard.evaluation import layout
 from steelyard.evaluation.parts import ERROR_SCHEMA, parquet
-from steelyard.report.evidence.verify import Check, NotAReport, Places, folder_of, verify_report
+from steelyard.report.evidence.verify import Check, NotAReport, ReportFolders, folder_of, verify_report
 from steelyard.report.example import make_outputs, make_questions, make_verified
 from steelyard.report.publish import publish
 from steelyard.report.report import Request, make_report
@@ -36,10 +36,10 @@ def table(records: list[dict[str, Any]]) -> bytes:
 
 async def make_folder(
     root: Path, key: Ed25519PrivateKey | None = KEY, more: tuple[str, ...] = (EXACT,)
-) -> Places:
+) -> ReportFolders:
     """A run's folder: 12 questions, asked twice, of which the 10th was refused once."""
-    places = Places(root, root / "inputs", root / "outputs", root / "outputs")
-    inputs, outputs = FileStore(places.dataset), FileStore(places.evaluation)
+    folders = ReportFolders(root, root / "inputs", root / "outputs", root / "outputs")
+    inputs, outputs = FileStore(folders.dataset), FileStore(folders.evaluation)
     questions = make_questions(12)
     for question in questions:
         del question["image"]
@@ -51,24 +51,24 @@ async def make_folder(
     (root / "run.yaml").write_bytes(b"a: 1\n")
     (root / "scratch").mkdir()
     await publish(await make_report(request, root / "scratch"), FileStore(root), key)
-    return places
+    return folders
 
 
 def files_of(root: Path) -> list[Path]:
     return sorted(path for path in root.rglob("*") if path.is_file() and "scratch" not in path.parts)
 
 
-async def faults(places: Places, key: Ed25519PrivateKey | None = KEY) -> list[str]:
-    return [check.what for check in await checks(places, key) if check.state == "fault"]
+async def faults(folders: ReportFolders, key: Ed25519PrivateKey | None = KEY) -> list[str]:
+    return [check.what for check in await checks(folders, key) if check.state == "fault"]
 
 
-async def checks(places: Places, key: Ed25519PrivateKey | None = KEY) -> list[Check]:
-    return [check async for check in verify_report(places, None if key is None else key.public_key())]
+async def checks(folders: ReportFolders, key: Ed25519PrivateKey | None = KEY) -> list[Check]:
+    return [check async for check in verify_report(folders, None if key is None else key.public_key())]
 
 
 async def test_an_untouched_report_has_no_fault(tmp_path: Path) -> None:
-    places = await make_folder(tmp_path)
-    results = await checks(places)
+    folders = await make_folder(tmp_path)
+    results = await checks(folders)
     assert {check.state for check in results} == {"fine"}
     said = "\n".join(check.what for check in results)
     for name in (
@@ -87,7 +87,7 @@ async def test_an_untouched_report_has_no_fault(tmp_path: Path) -> None:
 
 
 async def test_a_changed_byte_of_any_file_is_found(tmp_path: Path) -> None:
-    places = await make_folder(tmp_path, more=())
+    folders = await make_folder(tmp_path, more=())
     files = files_of(tmp_path)
     assert len(files) == 11
     chance = random.Random(5)
@@ -96,14 +96,14 @@ async def test_a_changed_byte_of_any_file_is_found(tmp_path: Path) -> None:
         changed = bytearray(before)
         changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
         path.write_bytes(changed)
-        assert await faults(places), path
+        assert await faults(folders), path
         path.write_bytes(before)
-    assert not await faults(places)
+    assert not await faults(folders)
 
 
 @pytest.mark.soak
 async def test_two_thousand_changed_bytes_are_found(tmp_path: Path) -> None:
-    places = await make_folder(tmp_path)
+    folders = await make_folder(tmp_path)
     files = files_of(tmp_path)
     chance = random.Random(6)
     for _ in range(2000):
@@ -112,7 +112,7 @@ async def test_two_thousand_changed_bytes_are_found(tmp_path: Path) -> None:
         changed = bytearray(before)
         changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
         path.write_bytes(changed)
-        assert await faults(places), path
+        assert await faults(folders), path
         path.write_bytes(before)
 
 
@@ -128,20 +128,20 @@ async def test_two_thousand_changed_bytes_are_found(tmp_path: Path) -> None:
     ],
 )
 async def test_a_missing_file_is_a_fault(tmp_path: Path, name: str) -> None:
-    places = await make_folder(tmp_path, more=())
+    folders = await make_folder(tmp_path, more=())
     (tmp_path / name).unlink()
-    assert any(Path(name).name in fault for fault in await faults(places))
+    assert any(Path(name).name in fault for fault in await faults(folders))
 
 
 async def test_a_prettier_number_is_found_everywhere(tmp_path: Path) -> None:
     """Page and report.json changed alike, and the statement made anew: only scoring again tells."""
-    places = await make_folder(tmp_path, key=None)
+    folders = await make_folder(tmp_path, key=None)
     numbers = json.loads((tmp_path / "report.json").read_bytes())
     value = numbers["metrics"][0]["value"]
     for name in ("report.json", "report.html"):
         path = tmp_path / name
         path.write_text(path.read_text().replace(str(value), "0.99"))
-    said = await faults(places, None)
+    said = await faults(folders, None)
     assert any(
         line.startswith("report.json, metrics[0].value: says 0.99, computed again 0.") for line in said
     )
@@ -149,36 +149,36 @@ async def test_a_prettier_number_is_found_everywhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["report.html", "report.json", "scores.parquet"])
 async def test_a_changed_page_is_found_without_its_attestation(tmp_path: Path, name: str) -> None:
-    places = await make_folder(tmp_path, key=None)
+    folders = await make_folder(tmp_path, key=None)
     (tmp_path / "attestation.json").unlink()
-    assert not await faults(places, None)
+    assert not await faults(folders, None)
     data = bytearray((tmp_path / name).read_bytes())
     place = data.find(b"Evaluation report") if name == "report.html" else len(data) // 2
     data[place] ^= 1
     (tmp_path / name).write_bytes(data)
-    assert await faults(places, None)
+    assert await faults(folders, None)
 
 
 async def test_what_cannot_be_checked_is_said(tmp_path: Path) -> None:
-    places = await make_folder(tmp_path)
-    first, *rest = await checks(places, None)
-    assert first.state == "left out"
+    folders = await make_folder(tmp_path)
+    first, *rest = await checks(folders, None)
+    assert first.state == "unchecked"
     assert first.what.startswith(
         "nobody vouches for these digests: attestation.json says that it is signed by 63d00ee3cf4f…; give the signer's "
         "public key with --key FILE"
     ), first.what
     assert {check.state for check in rest} == {"fine"}
     other = Ed25519PrivateKey.from_private_bytes(bytes(32))
-    assert await faults(places, other) == ["attestation.json: is not signed by this key"]
+    assert await faults(folders, other) == ["attestation.json: is not signed by this key"]
 
 
 async def test_another_report_is_not_left_beside(tmp_path: Path) -> None:
-    places = await make_folder(tmp_path)
+    folders = await make_folder(tmp_path)
     (tmp_path / "again").mkdir()
-    request = Request(EXACT, FileStore(places.dataset), FileStore(places.evaluation), {})
+    request = Request(EXACT, FileStore(folders.dataset), FileStore(folders.evaluation), {})
     await publish(await make_report(request, tmp_path / "again"), FileStore(tmp_path))
     assert not (tmp_path / "scores-exact-match.parquet").exists()
-    assert not await faults(places, None)
+    assert not await faults(folders, None)
 
 
 def test_other_files_are_no_reports(tmp_path: Path) -> None:

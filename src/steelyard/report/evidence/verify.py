@@ -1,7 +1,7 @@
-"""Checks a report against the files it was made from: digests, every row counted, every score and number once more.
+"""Checks a report against the files it was made from: digests, the count of rows, every score and number again.
 
-`steelyard report verify` calls it, and `verify_audit.py` for each report of an audit. What cannot be checked is said
-first; then one line for each thing that was looked at.
+`steelyard report verify` calls it, and `verify_audit.py` for the reports of an audit. It first says what cannot be
+checked, then gives one line for each check.
 """
 
 import tempfile
@@ -13,15 +13,23 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from steelyard.errors import UsageError
-from steelyard.report.evidence.files import Check, Places, digests, elsewhere, extra_files, fault, read_bytes
-from steelyard.report.evidence.lone_page import how_to_get, page_alone, same_numbers
-from steelyard.report.evidence.recomputation import recounted, scored_again, summarised_again
-from steelyard.report.evidence.report_statement import ATTESTATION, statement_of
-from steelyard.report.evidence.signature import Signature, attested, vouching
+from steelyard.report.evidence.files import (
+    Check,
+    ReportFolders,
+    check_digests,
+    extra_files,
+    fault,
+    files_elsewhere,
+    read_bytes,
+)
+from steelyard.report.evidence.lone_page import check_lone_page, check_page_numbers, how_to_get
+from steelyard.report.evidence.recomputation import check_figures, check_row_counts, check_scores
+from steelyard.report.evidence.report_statement import ATTESTATION, report_statement
+from steelyard.report.evidence.signature import AttestationCheck, check_attestation, say_who_vouches
 from steelyard.report.report import NUMBERS, PAGE, SCORES
 from steelyard.types import JsonValue
 
-__all__ = ["Check", "NotAReport", "Places", "folder_of", "verify_report"]
+__all__ = ["Check", "NotAReport", "ReportFolders", "folder_of", "verify_report"]
 
 
 class NotAReport(UsageError):
@@ -29,7 +37,7 @@ class NotAReport(UsageError):
 
 
 def folder_of(file: Path) -> Path:
-    """The folder of a report that one of its two files names; NotAReport for anything else."""
+    """Return the folder of a report from the path of its page or report.json. Raises NotAReport for any other file."""
     if file.name == NUMBERS or file.suffix in {".html", ".htm"}:
         if not file.is_file():
             raise NotAReport(f"report verify {file}: there is no such file")
@@ -38,8 +46,8 @@ def folder_of(file: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """The parts of a report that are there: page and report.json (`raw`) with their content."""
+class _ReportFiles:
+    """The files of a report that are here: page and report.json (`raw`) with their content."""
 
     page: bytes | None
     raw: bytes | None
@@ -50,7 +58,7 @@ class _Found:
 
     @property
     def alone(self) -> bool:
-        """The page and nothing that belongs to it."""
+        """True for the page without any of its other files."""
         return self.raw is None and not (self.inputs or self.outputs or self.scores or self.attestation)
 
     @property
@@ -59,94 +67,96 @@ class _Found:
 
 
 async def verify_report(
-    places: Places, key: Ed25519PublicKey | None = None, *, part: bool = False
+    folders: ReportFolders, key: Ed25519PublicKey | None = None, *, within_audit: bool = False
 ) -> AsyncIterator[Check]:
-    """Every check: first what cannot be checked, then the rest in order. No fault: the report is as it was made.
+    """Yield every check: first what cannot be checked, then the others. Without a fault, the report is as it was made.
 
-    As `part` of an audit, without what cannot be checked: the audit says that of all its reports (`unchecked`).
+    `within_audit` leaves out what cannot be checked: the audit says it for all its reports.
     """
-    findings = _look(places)
-    if findings.page is not None and findings.alone:
-        for check in page_alone(findings.page, "report"):
+    files = _read_files(folders)
+    if files.page is not None and files.alone:
+        for check in check_lone_page(files.page, "report"):
             yield check
         return
-    missing = [name for name, data in ((PAGE, findings.page), (NUMBERS, findings.raw)) if data is None]
+    missing = [name for name, data in ((PAGE, files.page), (NUMBERS, files.raw)) if data is None]
     for name in missing:
         yield fault(f"{name}: is missing")
-    if findings.page is None or findings.raw is None:
+    if files.page is None or files.raw is None:
         return
-    numbers = _numbers(findings.raw)
+    numbers = _parse_report(files.raw)
     if numbers is None:
         yield fault(f"{NUMBERS}: is not the JSON of a report")
         return
-    statement = Signature(places.report, key, lambda: statement_of(findings.page or b"", findings.raw or b""))
-    if not part:
-        for check in (*vouching(statement), *unchecked(places)):
+    statement = AttestationCheck(
+        folders.report, key, lambda: report_statement(files.page or b"", files.raw or b"")
+    )
+    if not within_audit:
+        for check in (*say_who_vouches(statement), *say_what_is_unchecked(folders)):
             yield check
-    yield same_numbers(findings.page, findings.raw, "report", NUMBERS)
-    for check in digests(numbers["evidence"], places):
+    yield check_page_numbers(files.page, files.raw, "report", NUMBERS)
+    for check in check_digests(numbers["evidence"], folders):
         yield check
-    async for check in _made_again(numbers, places, findings):
+    async for check in _recompute(numbers, folders, files):
         yield check
-    for check in attested(statement):
+    for check in check_attestation(statement):
         yield check
 
 
-def unchecked(places: Places) -> Iterator[Check]:
-    """A line for each part that cannot be checked because its files are not here, and for files that belong to none."""
-    findings = _look(places)
-    numbers = None if findings.raw is None else _numbers(findings.raw)
+def say_what_is_unchecked(folders: ReportFolders) -> Iterator[Check]:
+    """Name the parts that cannot be checked because their files are not here, and the files that belong to none."""
+    files = _read_files(folders)
+    numbers = None if files.raw is None else _parse_report(files.raw)
     if numbers is None:
         return
-    yield from _not_here(findings, numbers)
-    yield from elsewhere(numbers["evidence"], places)
-    yield from extra_files(numbers["evidence"], places)
+    yield from _missing_inputs(files, numbers)
+    yield from files_elsewhere(numbers["evidence"], folders)
+    yield from extra_files(numbers["evidence"], folders)
 
 
-async def _made_again(numbers: JsonValue, places: Places, findings: _Found) -> AsyncIterator[Check]:
-    if not findings.whole:
-        for check in summarised_again(numbers, places):
+async def _recompute(numbers: JsonValue, folders: ReportFolders, files: _ReportFiles) -> AsyncIterator[Check]:
+    if not files.whole:
+        for check in check_figures(numbers, folders):
             yield check
         return
-    counted = [check async for check in recounted(places)]
+    counted = [check async for check in check_row_counts(folders)]
     for check in counted:
         yield check
     if any(check.state == "fault" for check in counted):
-        yield Check("scoring again: the outputs are not what their manifest says", "left out")
+        yield Check("scoring again: the outputs are not what their manifest says", "unchecked")
         return
     with tempfile.TemporaryDirectory(prefix="steelyard-verify-") as scratch:
-        async for check in scored_again(numbers, places, Path(scratch)):
+        async for check in check_scores(numbers, folders, Path(scratch)):
             yield check
 
 
-def _look(places: Places) -> _Found:
-    return _Found(
-        page=read_bytes(places.page),
-        raw=read_bytes(places.report / NUMBERS),
-        inputs=places.dataset.is_dir(),
-        outputs=places.evaluation.is_dir(),
-        scores=(places.report / SCORES).is_file(),
-        attestation=(places.report / ATTESTATION).is_file(),
+def _read_files(folders: ReportFolders) -> _ReportFiles:
+    return _ReportFiles(
+        page=read_bytes(folders.page),
+        raw=read_bytes(folders.report / NUMBERS),
+        inputs=folders.dataset.is_dir(),
+        outputs=folders.evaluation.is_dir(),
+        scores=(folders.report / SCORES).is_file(),
+        attestation=(folders.report / ATTESTATION).is_file(),
     )
 
 
-def _not_here(findings: _Found, numbers: JsonValue) -> Iterator[Check]:
+def _missing_inputs(files: _ReportFiles, numbers: JsonValue) -> Iterator[Check]:
     missing = [
         name
         for name, there in (
-            ("the dataset (inputs/)", findings.inputs),
-            ("the outputs (outputs/)", findings.outputs),
+            ("the dataset (inputs/)", files.inputs),
+            ("the outputs (outputs/)", files.outputs),
         )
         if not there
     ]
     if missing:
         yield Check(
             f"not here: {' and '.join(missing)}: no row can be counted or scored again. {how_to_get(numbers)}",
-            "left out",
+            "unchecked",
         )
 
 
-def _numbers(raw: bytes) -> JsonValue | None:
+def _parse_report(raw: bytes) -> JsonValue | None:
     try:
         numbers = orjson.loads(raw)
     except orjson.JSONDecodeError:

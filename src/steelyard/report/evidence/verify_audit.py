@@ -1,8 +1,8 @@
-"""Checks an audit against the reports that it was made from, and these against theirs, as far as the files are here.
+"""Checks an audit against its reports, and these against their own files, as far as the files are here.
 
-`steelyard audit verify` calls it on an audit's folder: what `audit download ID --evidence DIR` has brought
-(`reports/<id>/`, `datasets/<id>/`, `evaluations/<id>/`, `baseline/`), what `audit save` has (the page, its numbers, the
-scores kept), or the page alone.
+`steelyard audit verify` calls it on an audit's folder: that of `audit download ID --evidence DIR` (`reports/<id>/`,
+`datasets/<id>/`, `evaluations/<id>/`, `baseline/`), that of `audit save` (the page, its numbers, the scores kept), or
+the page alone.
 """
 
 import tempfile
@@ -14,7 +14,7 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from steelyard.errors import UsageError
-from steelyard.report.audit.make import Audit, Request, make_audit
+from steelyard.report.audit.make import Request, make_audit
 from steelyard.report.audit.subject import Subject
 from steelyard.report.evidence.audit_statement import (
     AUDIT_NUMBERS,
@@ -23,12 +23,12 @@ from steelyard.report.evidence.audit_statement import (
     audit_statement,
     report_page,
 )
-from steelyard.report.evidence.files import Check, Places, fault, read_bytes
-from steelyard.report.evidence.lone_page import how_to_get, page_alone, parsed, same_numbers
-from steelyard.report.evidence.recomputation import UNREADABLE, compared, first_difference
+from steelyard.report.evidence.files import Check, ReportFolders, fault, read_bytes
+from steelyard.report.evidence.lone_page import check_lone_page, check_page_numbers, how_to_get, parse_json
+from steelyard.report.evidence.recomputation import UNREADABLE, compare_numbers, first_differing_byte
 from steelyard.report.evidence.report_statement import ATTESTATION
-from steelyard.report.evidence.signature import Signature, attested, vouching
-from steelyard.report.evidence.verify import unchecked, verify_report
+from steelyard.report.evidence.signature import AttestationCheck, check_attestation, say_who_vouches
+from steelyard.report.evidence.verify import say_what_is_unchecked, verify_report
 from steelyard.report.page import document
 from steelyard.report.report import NUMBERS, PAGE
 from steelyard.storage.digest import sha256_of
@@ -44,7 +44,7 @@ class NotAnAudit(UsageError):
 
 
 def audit_folder_of(file: Path) -> Path:
-    """The folder of an audit that one of its two files names; NotAnAudit for anything else."""
+    """Return the folder of an audit from the path of its page or audit.json. Raises NotAnAudit for any other file."""
     if file.name != AUDIT_NUMBERS and file.suffix not in {".html", ".htm"}:
         raise NotAnAudit(f"audit verify {file}: should be an {AUDIT_PAGE} or an {AUDIT_NUMBERS}")
     if not file.is_file():
@@ -55,44 +55,50 @@ def audit_folder_of(file: Path) -> Path:
 async def verify_audit(
     folder: Path, key: Ed25519PublicKey | None = None, page_name: str = AUDIT_PAGE
 ) -> AsyncIterator[Check]:
-    """Every check: first what cannot be checked, then the audit, then each of its reports."""
+    """Yield every check: first what cannot be checked, then the audit, then its reports."""
     page, raw = read_bytes(folder / page_name), read_bytes(folder / AUDIT_NUMBERS)
     if page is not None and raw is None and not (folder / ATTESTATION).exists():
-        for check in page_alone(page, "audit"):
+        for check in check_lone_page(page, "audit"):
             yield check
         return
-    numbers = parsed(raw)
-    if page is None or raw is None or not _is_audit(numbers):
+    numbers = parse_json(raw)
+    if page is None or raw is None or not _is_audit_json(numbers):
         yield fault(
             f"{page_name}: is missing"
             if page is None
             else f"{AUDIT_NUMBERS}: is {'missing' if raw is None else 'not the JSON of an audit'}"
         )
         return
-    async for check in _whole(
-        numbers, folder, page, Signature(folder, key, lambda: audit_statement(page, raw))
+    async for check in _verify_folder(
+        numbers, folder, page, AttestationCheck(folder, key, lambda: audit_statement(page, raw))
     ):
         yield check
 
 
-async def _whole(numbers: JsonValue, folder: Path, page: bytes, statement: Signature) -> AsyncIterator[Check]:
-    for check in (*vouching(statement), *_not_here(numbers, folder), *_extra(numbers, folder)):
+async def _verify_folder(
+    numbers: JsonValue, folder: Path, page: bytes, statement: AttestationCheck
+) -> AsyncIterator[Check]:
+    for check in (
+        *say_who_vouches(statement),
+        *_missing_parts(numbers, folder),
+        *_extra_files(numbers, folder),
+    ):
         yield check
-    yield same_numbers(page, (folder / AUDIT_NUMBERS).read_bytes(), "audit", AUDIT_NUMBERS)
+    yield check_page_numbers(page, (folder / AUDIT_NUMBERS).read_bytes(), "audit", AUDIT_NUMBERS)
     for requirement in numbers["requirements"]:
-        for check in _own_files(requirement, folder):
+        for check in _check_own_files(requirement, folder):
             yield check
-    async for check in _made_again(numbers, folder, page):
+    async for check in _recompute(numbers, folder, page):
         yield check
-    for check in attested(statement):
+    for check in check_attestation(statement):
         yield check
     for requirement in numbers["requirements"]:
-        async for check in _report(requirement, folder):
+        async for check in _check_report(requirement, folder):
             yield check
 
 
-def _extra(numbers: JsonValue, folder: Path) -> Iterator[Check]:
-    """Files and folders that belong to none of the audit's reports."""
+def _extra_files(numbers: JsonValue, folder: Path) -> Iterator[Check]:
+    """Name files and folders that belong to none of the audit's reports."""
     requirements = numbers["requirements"]
     named = {
         "scores": {f"{requirement['report']}.parquet" for requirement in requirements},
@@ -106,45 +112,45 @@ def _extra(numbers: JsonValue, folder: Path) -> Iterator[Check]:
         for path in sorted((folder / place).glob("*")):
             if path.name not in names and (place or path.suffix in {".parquet", ".json", ".html", ""}):
                 inside = path.relative_to(folder).as_posix()
-                yield Check(f"extra file: {inside}: the audit does not name it", "left out")
+                yield Check(f"extra file: {inside}: the audit does not name it", "unchecked")
 
 
-def _is_audit(numbers: JsonValue) -> bool:
+def _is_audit_json(numbers: JsonValue) -> bool:
     if not isinstance(numbers, dict) or not numbers.keys() >= _FIELDS:
         return False
     needed = {"report", "evidence", "rows", "evaluation", "dataset"}
     return all(needed <= requirement.keys() for requirement in numbers["requirements"])
 
 
-def _not_here(numbers: JsonValue, folder: Path) -> Iterator[Check]:
-    """A check for each report that is not here, for parts of the others that are not, and for an earlier audit."""
+def _missing_parts(numbers: JsonValue, folder: Path) -> Iterator[Check]:
+    """Name the reports, the parts of reports and the earlier audit that are not here."""
     how = how_to_get(numbers, "audit")
     for requirement in numbers["requirements"]:
         report = requirement["report"]
         if (folder / "reports" / report / NUMBERS).is_file():
-            for check in unchecked(_places(requirement, folder)):
+            for check in say_what_is_unchecked(_report_folders(requirement, folder)):
                 yield replace(check, what=f"report {report[:8]}…: {check.what}")
         else:
             yield Check(
-                f"not here: reports/{report}/: no number of this report can be checked. {how}", "left out"
+                f"not here: reports/{report}/: no number of this report can be checked. {how}", "unchecked"
             )
     if numbers["baseline"] and not (folder / BASELINE / AUDIT_NUMBERS).is_file():
-        yield Check(f"not here: {BASELINE}/: the comparison cannot be made again. {how}", "left out")
+        yield Check(f"not here: {BASELINE}/: the comparison cannot be made again. {how}", "unchecked")
 
 
-def _own_files(requirement: JsonValue, folder: Path) -> Iterator[Check]:
-    """The scores and the report's page that the audit keeps itself."""
+def _check_own_files(requirement: JsonValue, folder: Path) -> Iterator[Check]:
+    """Check the scores and the report's page that the audit keeps itself."""
     report = requirement["report"]
     for entry in requirement["evidence"]:
         if entry["what"] == KEPT:
-            yield _digest(folder, entry["path"], entry["sha256"])
+            yield _check_digest(folder, entry["path"], entry["sha256"])
         elif (entry["what"], entry["path"]) == (REPORT, PAGE):
-            yield _digest(folder, report_page(report), entry["sha256"])
+            yield _check_digest(folder, report_page(report), entry["sha256"])
         elif entry["what"] == REPORT and (folder / "reports" / report / entry["path"]).is_file():
-            yield _digest(folder, f"reports/{report}/{entry['path']}", entry["sha256"])
+            yield _check_digest(folder, f"reports/{report}/{entry['path']}", entry["sha256"])
 
 
-def _digest(folder: Path, path: str, sha256: str) -> Check:
+def _check_digest(folder: Path, path: str, sha256: str) -> Check:
     if not (folder / path).is_file():
         return fault(f"{path}: is missing")
     lies = sha256_of(folder / path)
@@ -153,15 +159,15 @@ def _digest(folder: Path, path: str, sha256: str) -> Check:
     return Check(f"{path}: SHA-256 {sha256[:12]}…")
 
 
-async def _made_again(numbers: JsonValue, folder: Path, page: bytes) -> AsyncIterator[Check]:
-    """The audit made once more from its reports and the earlier audit, and compared."""
+async def _recompute(numbers: JsonValue, folder: Path, page: bytes) -> AsyncIterator[Check]:
+    """Make the audit again from its reports and the earlier audit, and compare. Nothing if files for it are missing."""
     identities = [requirement["report"] for requirement in numbers["requirements"]]
     reports = {identity: folder / "reports" / identity for identity in identities}
     baseline = folder / BASELINE
     needed = [path / NUMBERS for path in reports.values()]
     needed += [baseline / AUDIT_NUMBERS] if numbers["baseline"] else []
     if not all(path.is_file() for path in needed):
-        return  # `_not_here` has said it
+        return  # _missing_parts says which
     request = Request(
         subject=_subject(numbers),
         reports={report: FileStore(path) for report, path in reports.items()},
@@ -170,18 +176,15 @@ async def _made_again(numbers: JsonValue, folder: Path, page: bytes) -> AsyncIte
     try:
         with tempfile.TemporaryDirectory(prefix="steelyard-verify-") as scratch:
             made = await make_audit(request, Path(scratch))
-            for check in _compared(numbers, page, made):
+            for check in compare_numbers(numbers, orjson.loads(made.numbers), AUDIT_NUMBERS):
                 yield check
+            if made.page == page:
+                yield Check(f"{AUDIT_PAGE}: drawn again, is the same byte for byte")
+            else:
+                byte = first_differing_byte(page, made.page)
+                yield fault(f"{AUDIT_PAGE}: drawn again, differs from byte {byte} on")
     except UNREADABLE as error:
         yield fault(f"making the audit again: {error}")
-
-
-def _compared(numbers: JsonValue, page: bytes, made: Audit) -> Iterator[Check]:
-    yield from compared(numbers, orjson.loads(made.numbers), AUDIT_NUMBERS)
-    if made.page == page:
-        yield Check(f"{AUDIT_PAGE}: drawn again, is the same byte for byte")
-    else:
-        yield fault(f"{AUDIT_PAGE}: drawn again, differs from byte {first_difference(page, made.page)} on")
 
 
 def _subject(numbers: JsonValue) -> Subject:
@@ -196,32 +199,34 @@ def _subject(numbers: JsonValue) -> Subject:
     )
 
 
-def _places(requirement: JsonValue, folder: Path) -> Places:
-    """The folders of one report in that of an audit."""
+def _report_folders(requirement: JsonValue, folder: Path) -> ReportFolders:
+    """Return the folders of one report below that of an audit."""
     evaluation = folder / "evaluations" / (requirement["evaluation"] or "unknown")
     dataset = folder / "datasets" / (requirement["dataset"] or "unknown")
-    return Places(folder / "reports" / requirement["report"], dataset, evaluation, evaluation)
+    return ReportFolders(folder / "reports" / requirement["report"], dataset, evaluation, evaluation)
 
 
-async def _report(requirement: JsonValue, folder: Path) -> AsyncIterator[Check]:
-    """Every check of one of the reports, under its name."""
-    report, places = requirement["report"], _places(requirement, folder)
-    if not (places.report / NUMBERS).is_file():
+async def _check_report(requirement: JsonValue, folder: Path) -> AsyncIterator[Check]:
+    """Yield the checks of one report, each with the report's id."""
+    report, folders = requirement["report"], _report_folders(requirement, folder)
+    if not (folders.report / NUMBERS).is_file():
         return
-    yield _same_evidence(requirement, places)
-    async for check in verify_report(places, part=True):
+    yield _check_evidence(requirement, folders)
+    async for check in verify_report(folders, within_audit=True):
         yield replace(check, what=f"report {report[:8]}…: {check.what}")
 
 
-def _same_evidence(requirement: JsonValue, places: Places) -> Check:
-    """The audit's list of what went in against the report's own."""
+def _check_evidence(requirement: JsonValue, folders: ReportFolders) -> Check:
+    """Compare the audit's list of the files that a report was made from with the report's own."""
     report = f"report {requirement['report'][:8]}…"
-    numbers = parsed(read_bytes(places.report / NUMBERS))
+    numbers = parse_json(read_bytes(folders.report / NUMBERS))
     theirs = {
-        _key(entry) for entry in (numbers or {}).get("evidence", ()) if entry.get("what") != document.SCORES
+        _evidence_key(entry)
+        for entry in (numbers or {}).get("evidence", ())
+        if entry.get("what") != document.SCORES
     }
     ours = {
-        _key(entry)
+        _evidence_key(entry)
         for entry in requirement["evidence"]
         if entry["what"] not in {REPORT, KEPT, document.SCORES}
     }
@@ -231,5 +236,5 @@ def _same_evidence(requirement: JsonValue, places: Places) -> Check:
     return fault(f"{report}: {path}: the audit and the report do not name the same file")
 
 
-def _key(entry: JsonValue) -> tuple[str, str, str]:
+def _evidence_key(entry: JsonValue) -> tuple[str, str, str]:
     return str(entry.get("what")), str(entry.get("path")), str(entry.get("sha256"))

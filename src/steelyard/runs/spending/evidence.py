@@ -21,7 +21,7 @@ def spent_again(folder: RunFolder, request: RunRequest, numbers: Path) -> Iterat
     if not said:
         return
     if not (folder.path / FOLDER).is_dir():
-        yield Check(f"not here: {FOLDER}/: what the calls cost is not computed again", "left out")
+        yield Check(f"not here: {FOLDER}/: what the calls cost is not computed again", "unchecked")
         return
     again = orjson.loads(orjson.dumps(spending(accounts(folder, request))))
     if again == said:
