@@ -20,13 +20,17 @@ def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> s
     return done.stdout
 
 
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built of the tree."""
-    folder = tmp_path_factory.mktemp("wheel")
+def build(folder: Path) -> Path:
+    """The wheel of the tree, built into the folder."""
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
     (built,) = folder.glob("*.whl")
     return built
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built once for all tests."""
+    return build(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture

@@ -1,24 +1,42 @@
-"""Tests of a user's installation: the built wheel with its extra, in an empty environment, with the newest
-dependencies.
+"""Tests of a user's installation: the modules of the built wheel, and the wheel with its extra in an empty
+environment, with the newest dependencies.
 """
 
 import os
-import zipfile
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import ROOT, run
+from tests.e2e.contents import LISTED, Contents
+from tests.interface.python_names import PUBLIC
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
-def test_the_wheel_leaves_the_tests_out(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    assert "steelyard/cli/main.py" in names
-    assert "steelyard/py.typed" in names
-    assert not [name for name in names if Path(name).name.startswith(("test_", "conftest"))]
+@pytest.fixture(scope="module")
+def contents(wheel: Path) -> Contents:
+    return Contents(wheel)
+
+
+def test_the_wheel_holds_the_packages_that_are_listed(contents: Contents) -> None:
+    assert contents.packages == LISTED.read_text().splitlines(), "`python -m tests.e2e` lists them anew"
+
+
+def test_the_wheel_holds_no_module_that_tests_alone_use(contents: Contents) -> None:
+    assert sorted(set(contents.modules) - contents.reached(set(PUBLIC))) == []
+
+
+def test_the_wheel_holds_every_module_that_one_of_its_own_imports(contents: Contents) -> None:
+    assert contents.missing() == []
+
+
+def test_what_is_left_out_of_the_wheel_exists() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    paths = [path for path in wheel["exclude"] if path.startswith("src/")]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_an_unpinned_installation_runs_the_example(install: Callable[..., Path], tmp_path: Path) -> None:

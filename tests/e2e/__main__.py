@@ -1,0 +1,18 @@
+"""`python -m tests.e2e`: writes `wheel.txt` anew, the list of what the wheel holds."""
+
+import tempfile
+from pathlib import Path
+
+from tests.e2e.conftest import build
+from tests.e2e.contents import LISTED, Contents
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        contents = Contents(build(Path(folder)))
+    LISTED.write_text("\n".join(contents.packages) + "\n")
+    print(f"{LISTED}: written")
+
+
+if __name__ == "__main__":
+    main()

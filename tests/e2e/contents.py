@@ -1,0 +1,81 @@
+"""Reads what the built wheel holds: its modules, their imports of one another, and which of them users reach."""
+
+import ast
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+LISTED = Path(__file__).parent / "wheel.txt"
+MODULE = re.compile(r"steelyard(?:\.\w+)*")
+MAIN = re.compile(r'^if __name__ == "__main__":', re.MULTILINE)
+
+
+class Contents:
+    """The modules of a wheel, by name, with their text."""
+
+    def __init__(self, wheel: Path) -> None:
+        with zipfile.ZipFile(wheel) as archive:
+            self.files = sorted(archive.namelist())
+            self.modules: Mapping[str, str] = {
+                _module(name): archive.read(name).decode() for name in self.files if name.endswith(".py")
+            }
+            (entry_points,) = (name for name in self.files if name.endswith("entry_points.txt"))
+            self.entry_points = MODULE.findall(archive.read(entry_points).decode())
+
+    @cached_property
+    def packages(self) -> list[str]:
+        """The folders that hold modules, and the other files of the package beside them."""
+        folders = {name.rpartition("/")[0] for name in self.files if name.endswith(".py")}
+        others = [name for name in self.files if not name.endswith(".py") and ".dist-info/" not in name]
+        return sorted([f"{folder}/" for folder in folders] + others)
+
+    def missing(self) -> list[str]:
+        """Imports of modules of ours that the wheel does not hold."""
+        return sorted(
+            f"{module} imports {imported}"
+            for module in self.modules
+            for imported in self._imports(module)
+            if imported not in self.modules and imported.rpartition(".")[0] not in self.modules
+        )
+
+    def reached(self, roots: set[str]) -> set[str]:
+        """The modules that the roots, entry points and programs use, directly or not."""
+        programs = {name for name, text in self.modules.items() if MAIN.search(text)}
+        left, reached = roots | set(self.entry_points) | programs, set[str]()
+        while left:
+            module = left.pop()
+            if module in self.modules and module not in reached:
+                reached.add(module)
+                # A module is also named in a text: what a process is started with, or what is imported by need.
+                for name in self._imports(module) | self._named(module):
+                    left |= set(_with_parents(name))
+        return reached
+
+    def _imports(self, module: str) -> set[str]:
+        names: set[str] = set()
+        for node in ast.walk(ast.parse(self.modules[module])):
+            match node:
+                case ast.Import():
+                    names |= {alias.name for alias in node.names}
+                case ast.ImportFrom(module=str(source)):
+                    names |= {f"{source}.{alias.name}" for alias in node.names}
+        return {name for name in names if name.partition(".")[0] == "steelyard"}
+
+    def _named(self, module: str) -> set[str]:
+        nodes = ast.walk(ast.parse(self.modules[module]))
+        texts = [
+            node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        return {name for text in texts for name in MODULE.findall(text)}
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
