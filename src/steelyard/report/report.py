@@ -25,7 +25,14 @@ from steelyard.report.answers import Questions, local_copy, make_view, mapped
 from steelyard.report.errors import ReportFailed
 from steelyard.report.evidence.inputs import copy_rubric_files, file_entry, further_files
 from steelyard.report.page.document import RUBRIC_FOLDER, Found, Subject, make_document
-from steelyard.report.page.failures import describe, indexes_shown, texts_of, wrong_questions
+from steelyard.report.page.failures import (
+    Part,
+    describe,
+    describe_together,
+    indexes_shown,
+    texts_of,
+    wrong_questions,
+)
 from steelyard.report.page.page import Section, numbers_json, page
 from steelyard.report.page.row_columns import Drawn, drawn
 from steelyard.report.page.row_errors import Records, keys_of, keys_shown, read_records, row_errors
@@ -232,21 +239,26 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
     questions = {row["_index_"]: row for row in few.to_pylist(maps_as_pydicts="strict")}
     texts = {index: texts_of(question) for index, question in questions.items()}
     numbers = {name: number for number, name in enumerate(scored.manifest.replications)}
+    parts = [
+        Part(reference, section.table, section.wrong, path.name)
+        for reference, section, path in zip(request.rubrics, judged, scored.scores, strict=True)
+    ]
+    totals = [pc.count_distinct(part.scores["_index_"]).as_py() for part in parts]
     sections = tuple(
         Section(
-            rubric=reference,
+            rubric=part.rubric,
             results=section.results,
-            failures=describe(
-                section.table, section.wrong, pc.count_distinct(section.table["_index_"]).as_py(), questions
-            ),
-            scores=path.name,
+            failures=describe(part.scores, part.wrong, total, questions),
+            scores=part.file,
         )
-        for reference, section, path in zip(request.rubrics, judged, scored.scores, strict=True)
+        for part, section, total in zip(parts, judged, totals, strict=True)
     )
+    several = len(sections) > 1
     beside = {path.name: path for path in scored.scores[1:]} | {path: folder / path for path in rows.pages}
     beside |= {f"{RUBRIC_FOLDER}/{path.name}": path for path in scored.rubric_files.values()}
     findings = Found(
         sections=sections,
+        failures=describe_together(parts, max(totals), questions) if several else sections[0].failures,
         errors=row_errors(failed, scored.errors, numbers, texts),
         tokens=reading.tokens,
         rows=rows,

@@ -9,7 +9,7 @@ from typing import Any
 from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.manifest import FileEntry, Manifest
 from steelyard.report.page.calls import calls_numbers, calls_of, spending_of
-from steelyard.report.page.page import FORMAT, Document, Evidence, Section
+from steelyard.report.page.page import FORMAT, Document, Evidence, Failures, Section
 from steelyard.report.page.row_errors import RowErrors
 from steelyard.report.page.row_scan import Tokens
 from steelyard.report.page.rows import Rows
@@ -64,6 +64,7 @@ class Found:
     """
 
     sections: tuple[Section, ...]
+    failures: Failures
     errors: RowErrors
     tokens: Tokens
     rows: Rows
@@ -84,6 +85,7 @@ def make_document(subject: Subject, findings: Found) -> Document:
         title=f"Evaluation report: {findings.sections[0].results.headline}",
         facts=tuple(_facts(subject, findings)),
         sections=findings.sections,
+        failures=findings.failures,
         errors=findings.errors,
         tokens=(
             *_tokens(findings.tokens),
@@ -113,10 +115,17 @@ def _facts(subject: Subject, findings: Found) -> Iterator[tuple[str, str]]:
     yield "Rubric" if len(subject.rubrics) == 1 else "Rubrics", ", ".join(subject.rubrics)
     unanswered = f", {count(rows.errors)} without an answer" if rows.errors else ""
     yield "Verified", f"{count(rows.present)} of {count(rows.total)} rows{unanswered}"
-    if counts := findings.sections[0].results.counts:
-        yield f"{counts.noun.capitalize()}s", str(counts)
+    yield from _counts(findings.sections)
     if names.get("account"):
         yield "Account", names["account"]
+
+
+def _counts(sections: Sequence[Section]) -> Iterator[tuple[str, str]]:
+    """Yield the rows by status, once where all rubrics have the same."""
+    counted = [(section.rubric, counts) for section in sections if (counts := section.results.counts)]
+    alike = len({(counts.noun, str(counts)) for _, counts in counted}) == 1
+    for rubric, counts in counted[:1] if alike else counted:
+        yield f"{counts.noun.capitalize()}s{'' if alike else f', {rubric}'}", str(counts)
 
 
 def named_by_run(run: Mapping[str, Any]) -> dict[str, str]:

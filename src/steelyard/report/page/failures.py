@@ -1,6 +1,8 @@
 """The questions that got wrong answers: which of them a page shows, and how."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from steelyard.report.wording import count, shorten
 MOST_SHOWN = 24
 MOST_TEXT = 420
 MOST_ANSWER = 700
+NO_VERDICT = "no verdict"
 HIDDEN = frozenset({"_index_", "label"})
 
 
@@ -47,12 +50,86 @@ def describe(
 ) -> Failures:
     """Describe the failures that a page shows: a bounded number, those first that the system was surest of."""
     indexes = indexes_shown(wrong)
-    few = with_status(scores).filter(pc.is_in(scores["_index_"], value_set=pa.array(indexes, pa.int64())))
-    texts: dict[int, list[dict[str, Any]]] = {index: [] for index in indexes}
-    for row in few.to_pylist():
-        texts[row["_index_"]].append(row)
-    shown = tuple(_failure(index, texts[index], rows[index]) for index in indexes)
+    scored = _rows_of(scores, indexes)
+    shown = tuple(_failure(index, scored[index], rows[index]) for index in indexes)
     return Failures(_sentence(wrong, questions), wrong.num_rows, shown)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The scores of one rubric, and the questions with wrong answers by it."""
+
+    rubric: str
+    scores: pa.Table
+    wrong: pa.Table
+    file: str
+    """The name of the file of scores."""
+
+
+def describe_together(
+    parts: Sequence[Part], questions: int, rows: Mapping[int, Mapping[str, Any]]
+) -> Failures:
+    """Describe the failures by several rubrics: each question once, with the verdict of every rubric."""
+    indexes = list(dict.fromkeys(index for part in parts for index in indexes_shown(part.wrong)))
+    scored = [_rows_of(part.scores, indexes) for part in parts]
+    names = [part.rubric for part in parts]
+    shown = tuple(
+        _judged_failure(index, names, [by_index[index] for by_index in scored], rows[index])
+        for index in indexes
+    )
+    return Failures(_sentence_of_all(parts, len(shown), questions), len(shown), shown)
+
+
+def _sentence_of_all(parts: Sequence[Part], shown: int, questions: int) -> str:
+    if not shown:
+        return f"None of the {count(questions)} questions got a wrong answer."
+    totals = [f"{count(part.wrong.num_rows)} by {part.rubric}" for part in parts]
+    text = f"Questions with at least one wrong answer, of {count(questions)}: {', '.join(totals)}."
+    if not any(part.wrong.num_rows > MOST_SHOWN for part in parts):
+        return f"{text} All are shown, each once."
+    files = f"{', '.join(part.file for part in parts[:-1])} and {parts[-1].file}"
+    return f"{text} Shown are {shown}, up to {MOST_SHOWN} of each rubric; {files} list all."
+
+
+def _judged_failure(
+    index: int, rubrics: Sequence[str], scored: Sequence[list[dict[str, Any]]], question: Mapping[str, Any]
+) -> Failure:
+    """Describe the failure by the first rubric that calls it one, with what every rubric says."""
+    by = next(rows for rows in scored if any(map(_is_wrong, rows)))
+    failure = _failure(index, by, question)
+    replication = next(row["_replication_"] for row in by if _is_wrong(row))
+    same_answer = [
+        row for rows in scored if rows is not by for row in rows if row["_replication_"] == replication
+    ]
+    graded = tuple(text for row in same_answer for text in _graded(row))
+    verdicts = tuple((rubric, _verdict_of(rows)) for rubric, rows in zip(rubrics, scored, strict=True))
+    return replace(failure, texts=(*graded, *failure.texts), verdicts=verdicts)
+
+
+def _verdict_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """`right`, or of several answers `wrong 1 of 3 times`."""
+    words = Counter(
+        str(row[STATUS]) if row[STATUS] != SCORED else "wrong" if row["correct"] is False else "right"
+        for row in rows
+    )
+    if len(rows) == 1:
+        return next(iter(words))
+    if wrong := words["wrong"]:
+        return f"wrong {wrong} of {len(rows)} times"
+    return ", ".join(f"{word} {number} of {len(rows)} times" for word, number in words.items())
+
+
+def _is_wrong(row: Mapping[str, Any]) -> bool:
+    return row["correct"] is False and row[STATUS] == SCORED
+
+
+def _rows_of(scores: pa.Table, indexes: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
+    """The scores of every answer to the questions `indexes`."""
+    few = with_status(scores).filter(pc.is_in(scores["_index_"], value_set=pa.array(indexes, pa.int64())))
+    rows: dict[int, list[dict[str, Any]]] = {index: [] for index in indexes}
+    for row in few.to_pylist():
+        rows[row["_index_"]].append(row)
+    return rows
 
 
 def _sentence(wrong: pa.Table, questions: int) -> str:
@@ -68,7 +145,7 @@ def _sentence(wrong: pa.Table, questions: int) -> str:
 
 
 def _failure(index: int, scored: Sequence[dict[str, Any]], question: Mapping[str, Any]) -> Failure:
-    wrong = [row for row in scored if row["correct"] is False and row[STATUS] == SCORED]
+    wrong = [row for row in scored if _is_wrong(row)]
     certain = [row["probability"] for row in wrong if row.get("probability") is not None]
     return Failure(
         index=index,
@@ -87,7 +164,9 @@ def _graded(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for title, before in (("Grade", ""), ("Second judge", "second_")):
         if row.get(f"{before}judge") is None:
             continue
-        grade = row.get(f"{before}verdict") or row.get(f"{before}fault") or "none"
+        # The reason repeats what the judge said, so that the fault need not quote it.
+        fault = (row.get(f"{before}fault") or NO_VERDICT).partition(" in: ")[0]
+        grade = row.get(f"{before}verdict") or fault
         yield title, f"{grade}, by {row[f'{before}judge']}"
         if reason := row.get(f"{before}reason"):
             yield "Reason", _shortened(reason)

@@ -39,6 +39,8 @@ class Failure:
     probability: float | None
     texts: tuple[tuple[str, str], ...]
     picture: Figure | None
+    verdicts: tuple[tuple[str, str], ...] = ()
+    """Verdict of each rubric, where there are several."""
 
     @property
     def long(self) -> bool:
@@ -89,6 +91,8 @@ class Document:
     title: str
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
+    failures: Failures
+    """The failures of all rubrics, each question once."""
     errors: RowErrors
     tokens: tuple[tuple[str, str], ...]
     rows: Rows
