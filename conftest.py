@@ -1,4 +1,6 @@
-"""What all tests share: the examples of property tests, and how often collected modules are read for garbage."""
+"""Fixtures of all tests: the examples of property tests, and how often collected modules are read for
+garbage.
+"""
 
 import gc
 import os

@@ -93,7 +93,7 @@ class Result:
     peak_mb: float
     """The most memory of any one of its processes."""
     server: Mapping[str, JsonValue]
-    told: Mapping[str, JsonValue] = field(default_factory=dict)
+    facts: Mapping[str, JsonValue] = field(default_factory=dict)
     """Facts that the command prints about itself, as JSON on its last line."""
 
     @property
@@ -137,12 +137,12 @@ class Result:
     def first_call(self) -> float:
         """Seconds from the command's start to its first request."""
         first = min(replica["first"] for replica in self._replicas)
-        return float(first - self.told["began"])
+        return float(first - self.facts["began"])
 
     @property
     def loop_cpu_us_per_row(self) -> float:
         """Processor time per row of the work alone, where the command reports it."""
-        return 1e6 * float(self.told.get("loop_cpu", self.cpu)) / max(1, self.answered)
+        return 1e6 * float(self.facts.get("loop_cpu", self.cpu)) / max(1, self.answered)
 
     @property
     def cpu_us_per_row(self) -> float:
@@ -171,7 +171,7 @@ def run(command: Command, load: Load) -> Result:
     """Run it beside a fresh server. What it writes is kept for its last line alone."""
     with serve(load) as serving:
         measured, counts = watch(command, serving.urls)
-    return Result(load, server=serving.facts, told=counts, **measured)
+    return Result(load, server=serving.facts, facts=counts, **measured)
 
 
 def watch(command: Command, urls: Sequence[str] = ()) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:

@@ -26,7 +26,7 @@ def figures(result: Result) -> dict[str, JsonValue]:
         "ofIdeal": round(result.of_ideal, 4) if served and result.load.latency_ms else None,
         "busy": round(result.busy, 4) if served and result.load.latency_ms else None,
         "firstCallSeconds": round(result.first_call, 3) if served else None,
-        "loop": {name: value for name, value in result.told.items() if name != "began"},
+        "loop": {name: value for name, value in result.facts.items() if name != "began"},
         "serverCpuSeconds": round(result.server["cpu"], 3),
     }
 
@@ -46,7 +46,7 @@ def _micro(result: Result) -> str:
 
 def _loop(result: Result) -> float:
     """Seconds of the work alone where the command says them, else of the whole command."""
-    return float(result.told.get("seconds", result.wall))
+    return float(result.facts.get("seconds", result.wall))
 
 
 _WALL: Column = ("command", lambda _, result: _seconds(result.wall))

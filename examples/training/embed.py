@@ -13,11 +13,11 @@ PROGRESS = HERE.parents[1] / "src" / "steelyard" / "progress.py"
 def examples() -> list[Path]:
     """The folders whose job.yaml carries its program: not those that kustomize puts together."""
     folders = (path.parent for path in sorted(HERE.glob("*/train.py")))
-    return [each for each in folders if not (each / "kustomization.yaml").exists()]
+    return [folder for folder in folders if not (folder / "kustomization.yaml").exists()]
 
 
 def manifest(folder: Path) -> str:
-    """What job.yaml should be: the ConfigMap anew, the job as it is."""
+    """Return the text of job.yaml: the ConfigMap anew, the job as it is."""
     job = (folder / "job.yaml").read_text().rpartition("---\n")[2]
     files = {"train.py": folder / "train.py", "progress.py": PROGRESS}
     texts = "".join(f"  {name}: |\n{_indented(path.read_text())}" for name, path in files.items())
@@ -30,5 +30,5 @@ def _indented(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for each in examples():
-        (each / "job.yaml").write_text(manifest(each))
+    for example in examples():
+        (example / "job.yaml").write_text(manifest(example))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 LEAST_SECONDS = 5.0
-"""Below it a difference is a clock that is put right, and a deadline may bear it."""
+"""Seconds below which a difference is a clock that is put right, and a deadline may bear it."""
 MOST = 1000
 """Sleeps that are remembered."""
 

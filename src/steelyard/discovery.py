@@ -1,4 +1,5 @@
-"""Where the replicas of a session are: `dns:HOST:PORT` (a headless Service) or `file:PATH` (one address a line).
+"""Discovery of a session's replicas: `dns:HOST:PORT` (a headless Service) or `file:PATH` (one address a
+line).
 
 Without a platform they are URLs that somebody gave.
 
@@ -21,7 +22,7 @@ REFRESH_SECONDS = 5.0
 IDENTITY_PORT = 8001
 IDENTITY_PATH = "/steelyard/session"
 IDENTITY_SECONDS = 5.0
-"""How long a replica may take to say which session it belongs to."""
+"""Seconds within which a replica says which session it belongs to."""
 
 
 Verify = Callable[[], Awaitable[None]]

@@ -56,7 +56,7 @@ class CheckingConnector(TCPConnector):
     """Awaits `verify` before each new connection, so that a reused address is never sent a row."""
 
     def __init__(self, verify: Verify | None, host: str | None = None) -> None:
-        """With `host`, all connections go to that address."""
+        """Connect to `host` in place of the URL's host, where it is given."""
         super().__init__(
             limit=0,
             limit_per_host=0,

@@ -199,7 +199,7 @@ class Place:
     async def go(self, server: Endpoint, *more: str, **environment: str) -> Ended:
         return await ended(await self.start(server, *more, **environment))
 
-    def found(self) -> list[tuple[int, int, str | None]]:
+    def verified_rows(self) -> list[tuple[int, int, str | None]]:
         """Index, replication and text of every row of the verified output, sorted."""
         rows = open_run(self.run).rows()
         return sorted(
@@ -211,7 +211,7 @@ class Place:
 
     def check(self, but: Sequence[int] = ()) -> None:
         """Every row is there once and right, but for those that are errors; so are the scores and the numbers."""
-        assert self.found() == [
+        assert self.verified_rows() == [
             (row, number, None if row in but else text) for row, number, text in self.expected()
         ]
         manifest = open_run(self.run).manifest

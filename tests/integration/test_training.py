@@ -34,7 +34,10 @@ def uids(simulation: JobSimulation) -> dict[str, str]:
 
 
 def variables(pod: Json, container: int = 0) -> dict[str, str]:
-    return {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][container]["env"]}
+    return {
+        variable["name"]: variable.get("value", "")
+        for variable in pod["spec"]["containers"][container]["env"]
+    }
 
 
 @pytest.mark.parametrize("restart", ["Never", "ExitCode", "OnFailure", "Always"])
@@ -65,7 +68,7 @@ def test_B_a_limit_of_three_allows_three_restarts_and_says_so() -> None:
     assert simulation.condition("Failed")["message"] == (  # type: ignore[index]
         "Job job has failed because it has reached the specified backoff limit"
     )
-    assert [each["exitCode"] for each in simulation.status["failures"]][-1] == 137
+    assert [failure["exitCode"] for failure in simulation.status["failures"]][-1] == 137
 
 
 def test_C_a_gang_starts_again_as_one_and_counts_once() -> None:
@@ -102,8 +105,8 @@ def test_F_a_failure_is_told_with_pod_exit_code_reason_and_last_words() -> None:
     simulation.end("job-worker-0", 1, "Traceback\nValueError: no data").settle()
     assert simulation.state == "Failed"
     (failure,) = simulation.status["failures"]
-    told = {key: failure[key] for key in ("pod", "type", "index", "exitCode", "reason")}
-    assert told == {"pod": "job-worker-0", "type": "Worker", "index": 0, "exitCode": 1, "reason": "Error"}
+    facts = {key: failure[key] for key in ("pod", "type", "index", "exitCode", "reason")}
+    assert facts == {"pod": "job-worker-0", "type": "Worker", "index": 0, "exitCode": 1, "reason": "Error"}
     assert "ValueError: no data" in failure["message"]
     assert failure["time"] == time_text(simulation.now)
 
@@ -127,7 +130,8 @@ def test_G_the_longest_name_that_fits_is_served() -> None:
 
 def test_I_jobs_of_one_name_in_two_namespaces_do_not_meet() -> None:
     one, two = (
-        JobSimulation(in_namespace(make_job(replicas={"Master": 1}), each)) for each in ("one", "two")
+        JobSimulation(in_namespace(make_job(replicas={"Master": 1}), namespace))
+        for namespace in ("one", "two")
     )
     two.store = one.store
     two.controller = one.controller
@@ -157,7 +161,7 @@ def test_J_what_the_user_sets_is_not_overridden() -> None:
     container = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
     container["env"] = [{"name": "RANK", "value": "7"}, {"name": "MASTER_ADDR", "value": "elsewhere"}]
     pod = JobSimulation(job).settle().pods()["job-worker-0"]
-    names = [each["name"] for each in pod["spec"]["containers"][0]["env"]]
+    names = [variable["name"] for variable in pod["spec"]["containers"][0]["env"]]
     assert (names.count("RANK"), names.count("MASTER_ADDR")) == (1, 1)
     given = variables(pod)
     assert (given["RANK"], given["MASTER_ADDR"], given["WORLD_SIZE"]) == ("7", "elsewhere", "3")
@@ -188,8 +192,8 @@ async def test_L_what_is_anothers_is_untouched_from_start_to_stop() -> None:
     await asyncio.sleep(0.1)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    for resource, each in zip((PODS, PODS, SERVICES), theirs, strict=True):
-        assert cluster.store.find(resource, each["metadata"]["name"], "default") == each
+    for resource, child in zip((PODS, PODS, SERVICES), theirs, strict=True):
+        assert cluster.store.find(resource, child["metadata"]["name"], "default") == child
 
 
 def put_foreign(cluster: MemoryCluster, number: int, resource: Resource) -> Json:

@@ -99,7 +99,7 @@ def story(number: int, when: str) -> tuple[JobSimulation, Death]:
 
 
 def outcome(simulation: JobSimulation) -> Json:
-    """What must be the same, however it came about: all but what times and versions say."""
+    """Return what must be the same after every order of events: all but times and versions."""
     made = {name: pod["metadata"]["labels"]["steelyard/attempt"] for name, pod in simulation.pods().items()}
     uids = {name: pod["metadata"]["uid"] for name, pod in simulation.pods().items()}
     status = re.sub(r'"resourceVersion": "\d+"', "", str(simulation.status))

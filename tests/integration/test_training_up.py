@@ -268,7 +268,7 @@ def make_story(name: str, folder: Path) -> Json:
     )
 
 
-async def told(machine: Machine, name: str, folder: Path, *, call: int = 0) -> bool:
+async def play(machine: Machine, name: str, folder: Path, *, call: int = 0) -> bool:
     """Play the story to its end, with the operator killed after one of its calls; whether it needed that many.
 
     Changes that come together take fewer calls: then the job has ended before the operator would have died.
@@ -303,13 +303,13 @@ async def run_kills(machine: Machine, tmp_path: Path, share: int | None) -> None
     arguments = ("steelyard.cli.main", "service", "kubernetes", "--state-dir", str(machine.state.path))
     with process(*arguments, log=machine.state.path / "kubernetes.log"):
         await until(machine.state.kubeconfig.exists, 60)
-        await told(machine, "undisturbed", tmp_path / "undisturbed")
+        await play(machine, "undisturbed", tmp_path / "undisturbed")
         total = int((machine.state.path / "calls").read_text())
         calls = list(range(1, total - 3))  # the next one may need a few less
         chosen = calls if share is None else sorted(random.Random(seed).sample(calls, share))
         print(f"\nSTEELYARD_KILL_SEED={seed}: {total} calls; killed after {chosen}")
         killed = [
-            await told(machine, f"killed-{call}", tmp_path / f"killed-{call}", call=call) for call in chosen
+            await play(machine, f"killed-{call}", tmp_path / f"killed-{call}", call=call) for call in chosen
         ]
         assert any(killed), "no operator lived long enough to be killed"
 

@@ -220,12 +220,12 @@ async def test_two_definitions_of_one_name(api: Api, widgets: str) -> None:
     rival["spec"]["names"] |= {"plural": "others", "singular": "other", "kind": "Widget"}
     (await api.post(CRDS, rival)).ok(201)
 
-    async def told() -> bool:
+    async def is_refused() -> bool:
         status = (await api.get(f"{CRDS}/others.{group}")).json.get("status") or {}
         conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
         return bool(conditions.get("NamesAccepted", {}).get("status") == "False")
 
-    await api.eventually(told, "the conflict of names")
+    await api.eventually(is_refused, "the conflict of names")
     (await api.delete(f"{CRDS}/others.{group}")).ok(200)
 
 

@@ -110,11 +110,11 @@ async def test_everything_in_one_document(api: Api) -> None:
 async def test_a_new_kind_is_discovered(api: Api, widgets: str) -> None:
     group = widgets.split("/")[2]
 
-    async def found() -> bool:
+    async def is_served() -> bool:
         answer = await api.get(f"/apis/{group}/v1")
         return answer.status == 200 and any(entry["name"] == "widgets" for entry in answer.json["resources"])
 
-    await api.eventually(found, "the new kind in discovery")
+    await api.eventually(is_served, "the new kind in discovery")
 
     async def described() -> bool:
         return (await api.get(f"/openapi/v3/apis/{group}/v1")).status == 200

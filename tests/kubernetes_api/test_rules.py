@@ -118,10 +118,10 @@ async def test_what_was_there_before_a_rule_may_stay(api: Api, defined: Defined)
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
     (await api.put(name, crd)).ok(200)
 
-    async def asked() -> bool:
+    async def is_checked() -> bool:
         return (await create(api, f"{path}?dryRun=All", {"a": 1, "b": 1}, "v")).status == 422
 
-    await api.eventually(asked, "the new rule")
+    await api.eventually(is_checked, "the new rule")
     (await api.merge(f"{path}/w", {"spec": {"b": 2}})).ok(200)
     (await api.merge(f"{path}/w/status", {"status": {}})).ok(200)
     assert (await api.merge(f"{path}/w", {"spec": {"a": 0}})).status == 422

@@ -36,7 +36,8 @@ async def test_an_account_and_its_token(world: World) -> None:
     got = (await world.admin.get(f"/accounts/{made['id']}")).json()
     assert (got["id"], got["name"], got["status"]) == (made["id"], made["name"], "Active")
     assert [
-        each["id"] for each in (await world.admin.get("/accounts", params={"name": made["name"]})).json()
+        account["id"]
+        for account in (await world.admin.get("/accounts", params={"name": made["name"]})).json()
     ] == [made["id"]]
     token = (await minted(world, made, READ)).json()
     entity = await world.created("models", **model())
@@ -193,7 +194,7 @@ async def test_a_refused_token_says_what_the_account_may_and_what_changes_that(w
 async def test_who_sees_one_account_sees_no_other(world: World) -> None:
     one, two = await account(world, READ), await account(world, READ, READ)
     client = await world.holder(grant("accounts", ["get", "query", "edit"], [], [one["id"]]))
-    assert [each["id"] for each in (await client.get("/accounts")).json()] == [one["id"]]
+    assert [account["id"] for account in (await client.get("/accounts")).json()] == [one["id"]]
     assert (await client.get(f"/accounts/{one['id']}")).status_code == 200
     for path in (f"/accounts/{two['id']}", f"/accounts/{two['id']}/tokens", "/accounts/none"):
         assert (await client.get(path)).status_code == 404

@@ -20,8 +20,8 @@ async def audit(world: World, made: Json, served: Json, **fields: object) -> Jso
 
 
 async def all_of(world: World, resource: str) -> list[Json]:
-    found: list[Json] = (await world.admin.get(f"/{resource}")).json()
-    return found
+    entities: list[Json] = (await world.admin.get(f"/{resource}")).json()
+    return entities
 
 
 async def complete(
@@ -43,17 +43,17 @@ async def test_everything_is_created_that_is_not_there(world: World) -> None:
     data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
     made = await audit(world, await procedure(world, (data, "one"), (data, "two"), (data, "one")), served)
     (evaluation,) = await all_of(world, "evaluations")
-    reports = sorted(await all_of(world, "reports"), key=lambda each: str(each["rubric"]))
-    assert [(each["rubric"], each["evaluation"]) for each in reports] == [
+    reports = sorted(await all_of(world, "reports"), key=lambda report: str(report["rubric"]))
+    assert [(report["rubric"], report["evaluation"]) for report in reports] == [
         ("one", evaluation["id"]),
         ("two", evaluation["id"]),
     ]
-    assert made["metadata"]["preconditions"] == [{"id": each["id"], "kind": "Report"} for each in reports]
+    assert made["metadata"]["preconditions"] == [{"id": report["id"], "kind": "Report"} for report in reports]
     assert evaluation["inferenceSession"]["inferenceService"]["id"] == served["id"]
-    assert {(each["dataset"], each["inferenceService"], each["model"]) for each in reports} == {
+    assert {(report["dataset"], report["inferenceService"], report["model"]) for report in reports} == {
         (data, served["id"], served["model"]["id"])
     }
-    assert {each["status"] for each in (made, evaluation, *reports)} == {"Created"}
+    assert {entity["status"] for entity in (made, evaluation, *reports)} == {"Created"}
 
 
 async def test_what_is_made_says_what_its_parts_are_called(world: World) -> None:
@@ -80,9 +80,9 @@ async def test_the_newest_complete_ones_are_taken(world: World) -> None:
     running = await world.created("reports", rubric="one", evaluation=newest["id"])
     await complete(world, data, served, account="other")
     made = await audit(world, await procedure(world, (data, "one"), (data, "two")), served)
-    ids = [each["id"] for each in made["metadata"]["preconditions"]]
+    ids = [entity["id"] for entity in made["metadata"]["preconditions"]]
     assert ids[0] == wanted["id"] != running["id"]
-    (new,) = [each for each in await all_of(world, "reports") if each["rubric"] == "two"]
+    (new,) = [report for report in await all_of(world, "reports") if report["rubric"] == "two"]
     assert (new["id"], new["evaluation"]) == (ids[1], newest["id"])
     assert len(await all_of(world, "evaluations")) == 3
 
@@ -97,7 +97,7 @@ async def test_what_answers_another_question_is_not_taken(world: World) -> None:
     for client in ({"badRequestPolicy": "Skip"}, {"missingOutputPolicy": "Ignore"}):
         await report(world, await complete(world, data, served, client=client), "one")
     made = await audit(world, await procedure(world, (data, "one")), served)
-    assert [each["id"] for each in made["metadata"]["preconditions"]] == [wanted["id"]]
+    assert [entity["id"] for entity in made["metadata"]["preconditions"]] == [wanted["id"]]
 
 
 async def test_another_service_has_evaluations_of_its_own(world: World) -> None:
@@ -106,7 +106,8 @@ async def test_another_service_has_evaluations_of_its_own(world: World) -> None:
     other = await world.created("inferenceservices", **service())
     await audit(world, await procedure(world, (data, "one")), other)
     assert [
-        each["inferenceSession"]["inferenceService"]["id"] for each in await all_of(world, "evaluations")
+        evaluation["inferenceSession"]["inferenceService"]["id"]
+        for evaluation in await all_of(world, "evaluations")
     ] == [
         served["id"],
         other["id"],
@@ -115,46 +116,64 @@ async def test_another_service_has_evaluations_of_its_own(world: World) -> None:
 
 async def test_a_baseline_is_an_audit_that_is_there(world: World) -> None:
     data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    asked = await procedure(world, (data, "one"))
-    first = await audit(world, asked, served)
-    second = await audit(world, asked, served, baseline=first["id"])
+    requested = await procedure(world, (data, "one"))
+    first = await audit(world, requested, served)
+    second = await audit(world, requested, served, baseline=first["id"])
     assert {"key": "steelyard/baseline", "value": first["id"]} in second["annotations"]
-    body = {"account": "acme", "auditProcedure": asked["id"], "inferenceService": served["id"]}
+    body = {"account": "acme", "auditProcedure": requested["id"], "inferenceService": served["id"]}
     missing = await world.admin.post("/audits", json={**body, "baseline": "0" * 32})
     assert (missing.status_code, missing.json()["field"]) == (422, "baseline")
 
 
 async def test_a_repeated_request_makes_everything_once(world: World) -> None:
     data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    asked = await procedure(world, (data, "one"))
-    body = {"account": "acme", "auditProcedure": asked["id"], "inferenceService": served["id"]}
+    requested = await procedure(world, (data, "one"))
+    body = {"account": "acme", "auditProcedure": requested["id"], "inferenceService": served["id"]}
     made = [await world.admin.post("/audits", json=body, headers={"Idempotency-Key": "a"}) for _ in range(2)]
     assert made[0].json()["id"] == made[1].json()["id"]
-    assert [len(await all_of(world, each)) for each in ("audits", "evaluations", "reports")] == [1, 1, 1]
+    assert [len(await all_of(world, resource)) for resource in ("audits", "evaluations", "reports")] == [
+        1,
+        1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("lacks", ["evaluations", "reports"])
 async def test_who_may_not_create_what_is_missing_creates_nothing(world: World, lacks: str) -> None:
     data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    asked = await procedure(world, (data, "one"))
-    grants = [grant(each, ["*"], ["acme"]) for each in ("audits", "evaluations", "reports") if each != lacks]
-    used = [grant(each, ["consume"], ["*"]) for each in ("datasets", "inferenceservices", "auditprocedures")]
+    requested = await procedure(world, (data, "one"))
+    grants = [
+        grant(resource, ["*"], ["acme"])
+        for resource in ("audits", "evaluations", "reports")
+        if resource != lacks
+    ]
+    used = [
+        grant(resource, ["consume"], ["*"])
+        for resource in ("datasets", "inferenceservices", "auditprocedures")
+    ]
     client = await world.holder(*grants, *used)
-    body = {"account": "acme", "auditProcedure": asked["id"], "inferenceService": served["id"]}
+    body = {"account": "acme", "auditProcedure": requested["id"], "inferenceService": served["id"]}
     refused = await client.post("/audits", json=body)
     assert (refused.status_code, refused.json()["field"]) == (403, "auditProcedure")
     assert lacks in refused.json()["detail"]
-    assert [await all_of(world, each) for each in ("audits", "evaluations", "reports")] == [[], [], []]
+    assert [await all_of(world, resource) for resource in ("audits", "evaluations", "reports")] == [
+        [],
+        [],
+        [],
+    ]
 
 
 async def test_what_the_caller_may_not_use_is_not_taken(world: World) -> None:
     data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
     await report(world, await complete(world, data, served), "one")
-    asked = await procedure(world, (data, "one"))
-    used = [grant(each, ["consume"], ["*"]) for each in ("datasets", "inferenceservices", "auditprocedures")]
-    made = [grant(each, ["create"], ["acme"]) for each in ("audits", "evaluations", "reports")]
+    requested = await procedure(world, (data, "one"))
+    used = [
+        grant(resource, ["consume"], ["*"])
+        for resource in ("datasets", "inferenceservices", "auditprocedures")
+    ]
+    made = [grant(resource, ["create"], ["acme"]) for resource in ("audits", "evaluations", "reports")]
     client = await world.holder(*used, *made)
-    body = {"account": "acme", "auditProcedure": asked["id"], "inferenceService": served["id"]}
+    body = {"account": "acme", "auditProcedure": requested["id"], "inferenceService": served["id"]}
     assert (await client.post("/audits", json=body)).status_code == 200
     assert len(await all_of(world, "reports")) == 2
 
@@ -164,8 +183,8 @@ async def test_a_dataset_that_is_gone_is_said(world: World) -> None:
     served = await world.created(
         "inferenceservices", **service((await world.created("models", **model()))["id"])
     )
-    asked = await procedure(world, (data, "one"))
+    requested = await procedure(world, (data, "one"))
     await world.admin.put(f"/datasets/{data}/delete")
-    body = {"account": "acme", "auditProcedure": asked["id"], "inferenceService": served["id"]}
+    body = {"account": "acme", "auditProcedure": requested["id"], "inferenceService": served["id"]}
     refused = await world.admin.post("/audits", json=body)
     assert (refused.status_code, refused.json()["field"]) == (422, "auditProcedure")

@@ -45,8 +45,8 @@ class Bridge(httpx.BaseTransport):
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         content = request.read()
-        asked = httpx.Request(request.method, request.url, headers=request.headers, content=content)
-        response = await self._inner.handle_async_request(asked)
+        received = httpx.Request(request.method, request.url, headers=request.headers, content=content)
+        response = await self._inner.handle_async_request(received)
         await response.aread()
         if request.method in self.lose:
             self.lose.remove(request.method)
@@ -78,7 +78,7 @@ class Asked:
 
 
 @pytest.fixture
-async def asked() -> AsyncIterator[Asked]:
+async def ask() -> AsyncIterator[Asked]:
     async with make_world(settings=ApiSettings(query_limit=3)) as world:
         made = Asked(world)
         yield made
@@ -90,77 +90,78 @@ def rows(path: Path) -> Path:
     return path
 
 
-async def test_a_dataset_from_a_file_to_a_file(asked: Asked, tmp_path: Path) -> None:
+async def test_a_dataset_from_a_file_to_a_file(ask: Asked, tmp_path: Path) -> None:
     path = rows(tmp_path / "rows.parquet")
-    made = await asked(
+    made = await ask(
         lambda client: client.datasets.create_from_parquet(path, account="acme", name="rows", wait=True)
     )
     assert made.status == "Ready"
-    (got,) = await asked(lambda client: client.datasets.download(made.id, tmp_path / "down"))
+    (got,) = await ask(lambda client: client.datasets.download(made.id, tmp_path / "down"))
     assert got.read_bytes() == path.read_bytes()
     with pytest.raises(Conflict, match="takes no more files"):
-        await asked(lambda client: client.datasets.upload(made.id, tmp_path))
+        await ask(lambda client: client.datasets.upload(made.id, tmp_path))
 
 
-async def test_an_upload_whose_answers_were_lost_makes_one_model(asked: Asked, tmp_path: Path) -> None:
+async def test_an_upload_whose_answers_were_lost_makes_one_model(ask: Asked, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"one")
     fields: dict[str, Any] = {"account": "acme", "name": "m", "idempotency_key": "mine"}
-    asked.bridge.lose = ["POST", "PUT", "POST"]
-    made = await asked(lambda client: client.models.create_from_folder(tmp_path, **fields))
-    again = await asked(lambda client: client.models.create_from_folder(tmp_path, **fields))
+    ask.bridge.lose = ["POST", "PUT", "POST"]
+    made = await ask(lambda client: client.models.create_from_folder(tmp_path, **fields))
+    again = await ask(lambda client: client.models.create_from_folder(tmp_path, **fields))
     assert made.id == again.id
     assert again.status == "Created"
-    assert [each.id for each in await asked(lambda client: list(client.models.query()))] == [made.id]
+    assert [model.id for model in await ask(lambda client: list(client.models.query()))] == [made.id]
 
 
-async def test_everything_is_said_of_an_entity(asked: Asked) -> None:
-    made = await asked(lambda client: client.models.create(account="acme", **model()))
-    await asked(lambda client: client.models.label(made.id, {"tier": "gold"}))
-    said = await asked(lambda client: client.models.edit_documentation(made.id, title="T"))
+async def test_everything_is_said_of_an_entity(ask: Asked) -> None:
+    made = await ask(lambda client: client.models.create(account="acme", **model()))
+    await ask(lambda client: client.models.label(made.id, {"tier": "gold"}))
+    said = await ask(lambda client: client.models.edit_documentation(made.id, title="T"))
     assert said.title == "T"
-    found = await asked(lambda client: client.models.get(made.id))
-    assert (found.labels, found.metadata.documentation.title) == ({"tier": "gold"}, "T")
-    assert (await asked(lambda client: client.models.terminate(made.id))).status == "Terminated"
-    assert (await asked(lambda client: client.models.delete(made.id))).status == "Deleted"
+    stored = await ask(lambda client: client.models.get(made.id))
+    assert (stored.labels, stored.metadata.documentation.title) == ({"tier": "gold"}, "T")
+    assert (await ask(lambda client: client.models.terminate(made.id))).status == "Terminated"
+    assert (await ask(lambda client: client.models.delete(made.id))).status == "Deleted"
     with pytest.raises(Invalid, match="surprise") as caught:
-        await asked(lambda client: client.models.create(account="acme", surprise=1, **model()))
+        await ask(lambda client: client.models.create(account="acme", surprise=1, **model()))
     assert caught.value.field == "surprise"
     with pytest.raises(NotFound):
-        await asked(lambda client: client.reports.get(made.id))
+        await ask(lambda client: client.reports.get(made.id))
 
 
-async def test_an_edit_whose_answer_was_lost_undoes_nobodys_later_one(asked: Asked) -> None:
-    made = await asked(lambda client: client.models.create(account="acme", **model()))
+async def test_an_edit_whose_answer_was_lost_undoes_nobodys_later_one(ask: Asked) -> None:
+    made = await ask(lambda client: client.models.create(account="acme", **model()))
     first = {"headers": {"Idempotency-Key": "k"}, "json": {"labels": {"tier": "mine"}}}
     path = f"/models/{made.id}/labels"
-    await asked.world.admin.patch(path, **first)  # type: ignore[arg-type]
-    await asked(lambda client: client.models.label(made.id, {"tier": "theirs"}))
-    await asked.world.admin.patch(path, **first)  # type: ignore[arg-type]
-    assert (await asked(lambda client: client.models.get(made.id))).labels == {"tier": "theirs"}
-    asked.bridge.lose = ["PATCH"]
-    await asked(lambda client: client.models.label(made.id, {"tier": "again"}))
-    assert (await asked(lambda client: client.models.get(made.id))).labels == {"tier": "again"}
+    await ask.world.admin.patch(path, **first)  # type: ignore[arg-type]
+    await ask(lambda client: client.models.label(made.id, {"tier": "theirs"}))
+    await ask.world.admin.patch(path, **first)  # type: ignore[arg-type]
+    assert (await ask(lambda client: client.models.get(made.id))).labels == {"tier": "theirs"}
+    ask.bridge.lose = ["PATCH"]
+    await ask(lambda client: client.models.label(made.id, {"tier": "again"}))
+    assert (await ask(lambda client: client.models.get(made.id))).labels == {"tier": "again"}
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-async def test_pages_hold_every_entity_in_every_order(order: str, asked: Asked) -> None:
+async def test_pages_hold_every_entity_in_every_order(order: str, ask: Asked) -> None:
     def make(client: Client) -> tuple[str, list[str]]:
         models = [
             client.models.create(**{"account": "acme", **model(), "name": f"m{n % 2}"}).id for n in range(4)
         ]
         made = [
-            client.inferenceservices.create(account="acme", **service(each)) for each in [*models, None, None]
+            client.inferenceservices.create(account="acme", **service(model_id))
+            for model_id in [*models, None, None]
         ]
-        return models[0], [each.id for each in made]
+        return models[0], [entity.id for entity in made]
 
-    first, ids = await asked(make)
+    first, ids = await ask(make)
     for name in ORDERS["InferenceService"]:
-        found = await asked(lambda client: list(client.inferenceservices.query(orderBy=name, order=order)))  # noqa: B023
-        assert sorted(each.id for each in found) == sorted(ids), name
-    found = await asked(lambda client: list(client.inferenceservices.query(limit=4)))
-    assert [each.id for each in found] == ids[:4]
-    found = await asked(lambda client: list(client.inferenceservices.query(model=[first, "none"])))
-    assert [each.id for each in found] == ids[:1]
+        services = await ask(lambda client: list(client.inferenceservices.query(orderBy=name, order=order)))  # noqa: B023
+        assert sorted(entity.id for entity in services) == sorted(ids), name
+    services = await ask(lambda client: list(client.inferenceservices.query(limit=4)))
+    assert [service_.id for service_ in services] == ids[:4]
+    services = await ask(lambda client: list(client.inferenceservices.query(model=[first, "none"])))
+    assert [service_.id for service_ in services] == ids[:1]
 
 
 def test_nested_orders_are_where_the_view_reads_them() -> None:
@@ -172,13 +173,13 @@ def test_nested_orders_are_where_the_view_reads_them() -> None:
 
 
 REFUSALS = [
-    each
-    for each in vars(api_errors).values()
-    if isinstance(each, type) and issubclass(each, api_errors.ApiError)
+    value
+    for value in vars(api_errors).values()
+    if isinstance(value, type) and issubclass(value, api_errors.ApiError)
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=[each.__name__ for each in REFUSALS])
+@pytest.mark.parametrize("refusal", REFUSALS, ids=[refusal.__name__ for refusal in REFUSALS])
 def test_every_refusal_is_raised_again_by_its_reason(refusal: type[api_errors.ApiError]) -> None:
     answer = refusal("name: is wrong").response()
     raised = error_for(
@@ -188,25 +189,27 @@ def test_every_refusal_is_raised_again_by_its_reason(refusal: type[api_errors.Ap
     assert (refusal.status in RETRIED) == (refusal.reason in {"Unavailable", "BadGateway"})
 
 
-async def test_a_session_and_its_token(asked: Asked) -> None:
+async def test_a_session_and_its_token(ask: Asked) -> None:
     def make(client: Client) -> Any:
         made = client.inferenceservices.create(account="acme", **service())
         return client.inferencesessions.create(account="acme", inferenceService=made.id)
 
-    made = await asked(make)
+    made = await ask(make)
     id = made.inferencesession.id
     assert made.inferencesession.inferenceService.name == "service"
-    assert await asked(lambda client: client.inferencesessions.ready(id)) is False
-    assert await asked(lambda client: client.inferencesessions.token(id))
+    assert await ask(lambda client: client.inferencesessions.ready(id)) is False
+    assert await ask(lambda client: client.inferencesessions.token(id))
     until = made.inferencesession.expires + timedelta(days=1)
     with pytest.raises(Invalid, match="expires"):
-        await asked(lambda client: client.inferencesessions.token(id, expires=until))
-    assert [each.id for each in await asked(lambda client: list(client.inferencesessions.query()))] == [id]
+        await ask(lambda client: client.inferencesessions.token(id, expires=until))
+    assert [session.id for session in await ask(lambda client: list(client.inferencesessions.query()))] == [
+        id
+    ]
 
 
-async def test_an_account_its_permissions_and_its_tokens(asked: Asked) -> None:
+async def test_an_account_its_permissions_and_its_tokens(ask: Asked) -> None:
     grant = {"resources": ["models"], "functions": ["create", "get", "query"], "accounts": ["beta"]}
-    until = asked.world.engines.clock() + timedelta(hours=1)
+    until = ask.world.engines.clock() + timedelta(hours=1)
 
     def make(client: Client) -> tuple[str, str]:
         made = client.accounts.create("beta")
@@ -215,40 +218,44 @@ async def test_an_account_its_permissions_and_its_tokens(asked: Asked) -> None:
         assert client.accounts.permissions(made.id) == client.accounts.get(made.id).auth.permissions
         return made.id, client.accounts.create_token(made.id, grants=[grant], expires=until)
 
-    id, token = await asked(make)
-    with asked.of(token) as other:
+    id, token = await ask(make)
+    with ask.of(token) as other:
         made = await asyncio.to_thread(lambda: other.models.create(account="beta", **model()))
-        assert [each.id for each in await asyncio.to_thread(lambda: list(other.models.query()))] == [made.id]
+        assert [model.id for model in await asyncio.to_thread(lambda: list(other.models.query()))] == [
+            made.id
+        ]
         with pytest.raises(Forbidden, match="account"):
             await asyncio.to_thread(lambda: other.models.create(account="acme", **model()))
         with pytest.raises(Forbidden):
             await asyncio.to_thread(lambda: other.accounts.create("gamma"))
-    assert (await asked(lambda client: client.accounts.suspend(id))).status == "Suspended"
-    with asked.of(token) as other, pytest.raises(Unauthenticated, match="is Suspended"):
+    assert (await ask(lambda client: client.accounts.suspend(id))).status == "Suspended"
+    with ask.of(token) as other, pytest.raises(Unauthenticated, match="is Suspended"):
         await asyncio.to_thread(lambda: other.models.get(made.id))
-    assert (await asked(lambda client: client.accounts.reactivate(id))).status == "Active"
-    assert await asked(lambda client: client.accounts.rotate_signing_key())
-    asked.bridge.lose.append("POST")
-    delta = await asked(lambda client: client.accounts.create("delta", idempotency_key="mine"))
-    assert delta == await asked(lambda client: client.accounts.create("delta", idempotency_key="mine"))
-    (key,) = await asked(lambda client: client.accounts.tokens(id))
-    assert [each.id for each in await asked(lambda client: list(client.accounts.query(name="beta")))] == [id]
-    await asked(lambda client: client.accounts.revoke(id, key.id))
-    with asked.of(token) as other, pytest.raises(Unauthenticated):
+    assert (await ask(lambda client: client.accounts.reactivate(id))).status == "Active"
+    assert await ask(lambda client: client.accounts.rotate_signing_key())
+    ask.bridge.lose.append("POST")
+    delta = await ask(lambda client: client.accounts.create("delta", idempotency_key="mine"))
+    assert delta == await ask(lambda client: client.accounts.create("delta", idempotency_key="mine"))
+    (key,) = await ask(lambda client: client.accounts.tokens(id))
+    assert [account.id for account in await ask(lambda client: list(client.accounts.query(name="beta")))] == [
+        id
+    ]
+    await ask(lambda client: client.accounts.revoke(id, key.id))
+    with ask.of(token) as other, pytest.raises(Unauthenticated):
         await asyncio.to_thread(lambda: other.models.get(made.id))
     with pytest.raises(Conflict, match="beta"):
-        await asked(lambda client: client.accounts.create("beta"))
-    assert (await asked(lambda client: client.accounts.delete(id))).status == "Deleted"
+        await ask(lambda client: client.accounts.create("beta"))
+    assert (await ask(lambda client: client.accounts.delete(id))).status == "Deleted"
 
 
-async def test_the_async_client_says_the_same(asked: Asked, tmp_path: Path) -> None:
-    token = asked.world.admin.headers["authorization"].removeprefix("Bearer ")
-    http = httpx.AsyncClient(transport=httpx.ASGITransport(asked.world.app))
+async def test_the_async_client_says_the_same(ask: Asked, tmp_path: Path) -> None:
+    token = ask.world.admin.headers["authorization"].removeprefix("Bearer ")
+    http = httpx.AsyncClient(transport=httpx.ASGITransport(ask.world.app))
     path = rows(tmp_path / "rows.parquet")
-    async with AsyncClient(ENDPOINT, token, http=http, files=httpx.Client(transport=asked.bridge)) as client:
+    async with AsyncClient(ENDPOINT, token, http=http, files=httpx.Client(transport=ask.bridge)) as client:
         made = await client.datasets.create_from_parquet(path, account="acme", name="rows")
         assert made.status == "Ready"
         (got,) = await client.datasets.download(made.id, tmp_path / "down")
         assert got.read_bytes() == path.read_bytes()
         ids = [(await client.models.create(account="acme", **model())).id for _ in range(5)]
-        assert [each.id async for each in client.models.query()] == ids
+        assert [model.id async for model in client.models.query()] == ids

@@ -82,8 +82,8 @@ async def test_the_life_of_each_kind(world: World, kind: str) -> None:
     said = await world.admin.patch(f"{path}/documentation", json={"documentation": {"title": None}})
     assert said.json() == {"summary": "S", **nothing}
 
-    found = await world.admin.get(f"/{PLURALS[kind]}", params={"labels": '{"team": "blue"}'})
-    assert [each["id"] for each in found.json()] == [made["id"]]
+    listed = await world.admin.get(f"/{PLURALS[kind]}", params={"labels": '{"team": "blue"}'})
+    assert [entity["id"] for entity in listed.json()] == [made["id"]]
     for _ in range(2):
         deleted = await world.admin.put(f"{path}/delete")
         assert deleted.json() == {"status": "Deleted", "reason": "DeleteCommand"}
@@ -109,13 +109,13 @@ async def test_who_deletes_what_is_used_is_told_by_what(world: World) -> None:
     data, used = made["dataset"], made["inferenceSession"]["inferenceService"]
     stranger = await world.holder(grant("datasets", ["delete"], ["acme"]))
     assert "message" not in (await stranger.put(f"/datasets/{data}/delete")).json(), "what it may not see"
-    told = (await world.admin.put(f"/inferenceservices/{used['id']}/delete")).json()
-    assert told["status"] == "Deleted"
-    assert told["message"] == (
+    answer = (await world.admin.put(f"/inferenceservices/{used['id']}/delete")).json()
+    assert answer["status"] == "Deleted"
+    assert answer["message"] == (
         f"InferenceService {used['id']} is used by 1 evaluation, of which 1 has not ended: {made['id']}"
     )
-    told = (await world.admin.put(f"/models/{used['model']['id']}/delete")).json()
-    assert "message" not in told, "its service is deleted"
+    answer = (await world.admin.put(f"/models/{used['model']['id']}/delete")).json()
+    assert "message" not in answer, "its service is deleted"
     await world.created("reports", rubric="r", evaluation=made["id"])
     await world.says("Evaluation", made["id"], "Complete")
     assert "1 report" in (await world.admin.put(f"/evaluations/{made['id']}/delete")).json()["message"]
@@ -131,11 +131,11 @@ async def test_what_is_complete_is_not_terminated(world: World) -> None:
 
 async def test_queries(world: World) -> None:
     made = [await world.created("models", **{**model(), "name": f"m{number % 2}"}) for number in range(5)]
-    ids = [each["id"] for each in made]
+    ids = [entity["id"] for entity in made]
     after = json.dumps([made[1]["creationTime"], ids[1]])
     everything = await world.admin.get("/models")
     assert everything.headers["content-type"] == "application/json"
-    assert [each["id"] for each in everything.json()] == ids
+    assert [entity["id"] for entity in everything.json()] == ids
     for params, expected in (
         ({"name": "m1"}, ids[1::2]),
         ({"name": "m1", "id": ids[1]}, ids[1:2]),
@@ -147,9 +147,9 @@ async def test_queries(world: World) -> None:
         ({"orderBy": "creationTime", "order": "descending", "limit": "2"}, ids[:-3:-1]),
         ({"orderBy": "creationTime", "after": after, "limit": "2"}, ids[2:4]),
     ):
-        found = await world.admin.get("/models", params=params)
-        assert [each["id"] for each in found.json()] == expected, params
-        assert found.headers.get("steelyard-more") == (
+        listed = await world.admin.get("/models", params=params)
+        assert [entity["id"] for entity in listed.json()] == expected, params
+        assert listed.headers.get("steelyard-more") == (
             "true" if "limit" in params and expected != ids[4:] else None
         )
 

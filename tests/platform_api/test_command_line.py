@@ -15,8 +15,8 @@ from tests.platform_api.world import service
 
 
 async def steelyard(to: Served, *arguments: str) -> Result:
-    asked = [*arguments, "--endpoint", to.url, "--token", to.token]
-    return await asyncio.to_thread(CliRunner().invoke, app, asked)
+    command = [*arguments, "--endpoint", to.url, "--token", to.token]
+    return await asyncio.to_thread(CliRunner().invoke, app, command)
 
 
 async def said(to: Served, *arguments: str) -> str:
@@ -71,11 +71,11 @@ async def test_entities_are_made_shown_and_deleted_with_a_warning(tmp_path: Path
         session = json.dumps({"inferenceService": used})
         evaluation = f"kind: Evaluation\naccount: acme\ndataset: {rows}\ninferenceSession: {session}\n"
         (tmp_path / "evaluation.yaml").write_text(evaluation)
-        asked = await said(to, "create", "-f", str(tmp_path / "evaluation.yaml"))
-        assert asked == await said(to, "get", "evaluations", "-w", f"dataset={rows}", "-o", "name")
+        created = await said(to, "create", "-f", str(tmp_path / "evaluation.yaml"))
+        assert created == await said(to, "get", "evaluations", "-w", f"dataset={rows}", "-o", "name")
         await said(to, "label", "isvc", used, "team=red")
         assert "team=red" in await said(to, "describe", "isvc", used[:8])
         deleted = await steelyard(to, "delete", "isvc", used)
         assert deleted.exit_code == 0
         assert f"warning: InferenceService {used} is used by 1 evaluation" in deleted.stderr
-        assert "terminated" in await said(to, "terminate", "eval", asked.partition("/")[2])
+        assert "terminated" in await said(to, "terminate", "eval", created.partition("/")[2])

@@ -33,7 +33,7 @@ async def a_report(world: World) -> Json:
 
 
 def paths(answer: Json) -> list[str]:
-    return sorted(each["artifact"]["path"] for each in answer["files"])
+    return sorted(file["artifact"]["path"] for file in answer["files"])
 
 
 OF_A_REPORT = sorted(
@@ -48,10 +48,10 @@ async def test_a_report_comes_with_all_that_it_was_made_from(world: World) -> No
     assert paths(answer) == OF_A_REPORT
     assert answer["notIncluded"] == []
     async with world.client(None) as anybody:
-        for each in answer["files"]:
-            content = (await anybody.get(each["signedURL"]["url"])).content
-            wanted = MANIFEST if each["artifact"]["path"].endswith("manifest.json") else b"x"
-            assert content == wanted, each["artifact"]["path"]
+        for file in answer["files"]:
+            content = (await anybody.get(file["signedURL"]["url"])).content
+            wanted = MANIFEST if file["artifact"]["path"].endswith("manifest.json") else b"x"
+            assert content == wanted, file["artifact"]["path"]
 
 
 async def test_what_the_caller_may_not_have_is_left_out_with_the_reason(world: World) -> None:
@@ -72,11 +72,11 @@ async def test_what_the_caller_may_not_have_is_left_out_with_the_reason(world: W
 async def test_an_audit_comes_with_its_reports_and_the_earlier_audit(world: World) -> None:
     made = await a_report(world)
     served = {"id": made["inferenceService"]}
-    asked = await procedure(world, (made["dataset"], "one"))
-    earlier = await audit(world, asked, served)
+    requested = await procedure(world, (made["dataset"], "one"))
+    earlier = await audit(world, requested, served)
     await stored(world, f"audits/{earlier['id']}", "index.html", "audit.json", "scores/a.parquet")
     await world.says("Audit", earlier["id"], "Complete")
-    later = await audit(world, asked, served, baseline=earlier["id"])
+    later = await audit(world, requested, served, baseline=earlier["id"])
     await stored(world, f"audits/{later['id']}", "index.html", "audit.json")
     assert (await world.admin.get(f"/audits/{later['id']}/evidence")).status_code == 409
     await world.says("Audit", later["id"], "Complete")

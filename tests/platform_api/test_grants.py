@@ -60,10 +60,10 @@ READS = {"get", "query", "data"}
 
 
 def test_what_changes_something_takes_more_than_a_reading_grant() -> None:
-    asked = {"/ready", "/infer/{endpoint:path}"}
+    own_paths = {"/ready", "/infer/{endpoint:path}"}
     for route in GRANTED:
         assert isinstance(route.check, Grant)
-        changes = route.method in WRITES and not any(route.path.endswith(end) for end in asked)
+        changes = route.method in WRITES and not any(route.path.endswith(end) for end in own_paths)
         assert changes == (route.check.function not in {*READS, "consume"}) or route.path.endswith(
             ("/token", "/upload/{path:path}", "/infer/{endpoint:path}")
         ), name(route)
@@ -187,9 +187,9 @@ async def test_each_route_with_each_grant(world: World, route: Route) -> None:
     await subject.prepare(route)
     id = subject.id(route)
     account = own_id if check.resource == "accounts" else "acme"
-    others = [each for each in get_args(APIFunction) if each not in {check.function, "*"}]
+    others = [function for function in get_args(APIFunction) if function not in {check.function, "*"}]
     elsewhere: list[APIResource] = [
-        each for each in get_args(APIResource) if each not in {check.resource, "*"}
+        resource for resource in get_args(APIResource) if resource not in {check.resource, "*"}
     ]
     use = [grant(resource, ["consume"], ["acme"]) for resource in elsewhere]
     also = [grant("evaluations", ["create"], ["acme"]), grant("reports", ["create"], ["acme"])]
@@ -198,7 +198,7 @@ async def test_each_route_with_each_grant(world: World, route: Route) -> None:
     assert await ask(world.client("not.a.token"), world, route, subject) == 401
     lacking = await world.holder(grant(check.resource, others, ["*"], ["*"]))
     assert await ask(lacking, world, route, subject) == 403
-    wrong = await world.holder(*(grant(each, ["*"], ["*"], ["*"]) for each in elsewhere))
+    wrong = await world.holder(*(grant(resource, ["*"], ["*"], ["*"]) for resource in elsewhere))
     assert await ask(wrong, world, route, subject) == 403
     foreign = await world.holder(grant(check.resource, [check.function], ["other"]))
     refusal = {403} if check.function == "create" and "{id}" not in route.path else {404}
@@ -244,5 +244,5 @@ async def test_a_query_shows_what_the_grants_reach(world: World) -> None:
     ):
         client = await world.holder(*grants)
         for params in ({}, {"status": "Created"}, {"query": '[{"account": "acme"}, {"account": "other"}]'}):
-            found = await client.get("/models", params=params)
-            assert [each["id"] for each in found.json()] == [each["id"] for each in seen]
+            listed = await client.get("/models", params=params)
+            assert [entity["id"] for entity in listed.json()] == [entity["id"] for entity in seen]

@@ -37,9 +37,11 @@ async def test_the_document_lists_every_route(world: World) -> None:
     assert answer == {"$ref": "#/components/schemas/Evaluation"}
     assert create["security"] == [{"token": []}]
     assert create["responses"]["422"]["content"]["application/json"]["schema"]["$ref"].endswith("/Error")
-    names = [each["name"] for each in document["paths"]["/v0/reports"]["get"]["parameters"]]
+    names = [parameter["name"] for parameter in document["paths"]["/v0/reports"]["get"]["parameters"]]
     assert {"rubric", "evaluation", "query", "labels", "orderBy", "after"} <= set(names)
-    operations = [each["operationId"] for path in document["paths"].values() for each in path.values()]
+    operations = [
+        operation["operationId"] for path in document["paths"].values() for operation in path.values()
+    ]
     assert len(operations) == len(set(operations))
 
 

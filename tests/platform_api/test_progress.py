@@ -14,8 +14,8 @@ async def keep(world: World, place: str, **facts: int | str) -> None:
 async def progress(world: World, resource: str, made: Json) -> Json:
     response = await world.admin.get(f"/{resource}/{made['id']}/progress")
     assert response.status_code == 200, response.text
-    found: Json = response.json()
-    return found
+    document: Json = response.json()
+    return document
 
 
 async def test_who_waits_is_told_how_far_that_is(world: World) -> None:

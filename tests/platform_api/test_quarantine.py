@@ -53,7 +53,7 @@ async def test_an_entity_in_quarantine_says_so_until_it_is_out(world: World) -> 
     metrics = (await world.admin.get("http://api/metrics")).text
     assert 'steelyard_quarantined_entities{consumer="commands"} 1.0' in metrics
     edit = asyncio.create_task(world.admin.patch(f"/datasets/{id}/labels", json={"labels": {"a": "1"}}))
-    (held,) = await reads(world.admin, f"/quarantine/{id}", lambda found: found[0]["waiting"] == 2)
+    (held,) = await reads(world.admin, f"/quarantine/{id}", lambda entries: entries[0]["waiting"] == 2)
     assert [message["command"] for message in held["messages"]] == ["Explode", "EditEntityLabels"]
     assert (await world.admin.put(f"/quarantine/{id}/drop")).json()["status"] == "Dropped"
     assert (await edit).status_code == 200, "it was the next one, and no more than late"
@@ -72,7 +72,7 @@ async def reads_metric(world: World, line: str) -> None:
 
 async def test_what_is_released_and_fails_again_stays(world: World) -> None:
     id = await put_aside(world)
-    (held,) = await reads(world.admin, "/quarantine", lambda found: bool(found))  # noqa: PLW0108
+    (held,) = await reads(world.admin, "/quarantine", lambda entries: bool(entries))  # noqa: PLW0108
     assert (await world.admin.put(f"/quarantine/{id}/release")).json()["status"] == "Released"
     log, partition = world.engines.log, partition_of(id, 8)
     async with asyncio.timeout(5):
@@ -84,7 +84,7 @@ async def test_what_is_released_and_fails_again_stays(world: World) -> None:
 
 async def test_it_takes_an_administrator(world: World) -> None:
     id = await put_aside(world)
-    await reads(world.admin, "/quarantine", lambda found: bool(found))  # noqa: PLW0108
+    await reads(world.admin, "/quarantine", lambda entries: bool(entries))  # noqa: PLW0108
     other = await world.holder(grant("*", ["*"], ["acme"]))
     for method, path in (("GET", ""), ("GET", f"/{id}"), ("PUT", f"/{id}/release"), ("PUT", f"/{id}/drop")):
         refused = await other.request(method, f"/quarantine{path}")

@@ -106,7 +106,7 @@ def _published(client: "Client", folder: Path) -> Json:
     client.models.upload_volume(weights, folder / "data")
     return {
         "dataset": client.datasets.get(data.id).status,
-        "found": [each.id for each in client.datasets.query(labels={"team": "blue"})] == [data.id],
+        "found": [dataset.id for dataset in client.datasets.query(labels={"team": "blue"})] == [data.id],
         "titled": client.datasets.documentation(data.id).title,
         "model": client.models.get(weights.id).status,
         "deleted": client.datasets.delete(data.id).status,

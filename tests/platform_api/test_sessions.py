@@ -175,12 +175,12 @@ async def test_a_sessions_token_is_good_for_its_session_alone(world: World) -> N
     path = f"/inferencesessions/{made['id']}"
     async with world.client(token) as client:
         assert (await client.post(f"{path}/infer/v1/x", json={})).status_code == 503
-        for asked in (f"/inferencesessions/{other['id']}", "/inferencesessions/none"):
-            assert (await client.post(f"{asked}/infer/v1/x", json={})).status_code == 404
-        for method, asked in (("GET", path), ("PUT", f"{path}/terminate"), ("POST", f"{path}/token")):
-            assert (await client.request(method, asked)).status_code == 403
-        for asked in ("/inferencesessions", "/models", "/datasets"):
-            assert (await client.get(asked)).status_code == 403
+        for target in (f"/inferencesessions/{other['id']}", "/inferencesessions/none"):
+            assert (await client.post(f"{target}/infer/v1/x", json={})).status_code == 404
+        for method, target in (("GET", path), ("PUT", f"{path}/terminate"), ("POST", f"{path}/token")):
+            assert (await client.request(method, target)).status_code == 403
+        for target in ("/inferencesessions", "/models", "/datasets"):
+            assert (await client.get(target)).status_code == 403
         world.engines.clock.now = world.engines.clock.now.replace(hour=2)
         assert (await client.post(f"{path}/infer/v1/x", json={})).status_code == 401
     async with world.client("eyJhbGciOiJub25lIn0.e30.") as client:

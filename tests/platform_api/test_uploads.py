@@ -147,7 +147,7 @@ async def test_many_who_finalize_at_once_all_succeed(world: World, resource: str
     await uploaded(world, made)
     path = f"/{resource}/{made['id']}/finalize"
     answers = await asyncio.gather(*(world.admin.post(path) for _ in range(5)))
-    assert [each.status_code for each in answers] == [200] * 5
+    assert [answer.status_code for answer in answers] == [200] * 5
 
 
 async def test_a_model_that_went_on_meanwhile_is_final_all_the_same(world: World) -> None:

@@ -61,7 +61,7 @@ def step(weights: Weights, x: jax.Array, y: jax.Array) -> tuple[Weights, jax.Arr
 
 
 def save(weights: Weights, epoch: int, path: Path) -> None:
-    """There whole or not at all, whenever this process is killed."""
+    """Save the weights: the file is there whole or not at all, whenever this process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name("new.npz")
     np.savez(new, epoch=epoch, **jax.tree.map(np.asarray, weights))
@@ -74,7 +74,7 @@ def restore() -> tuple[dict[str, np.ndarray], int]:
     if jax.process_index() == 0 and CHECKPOINT.exists():
         state = dict(np.load(CHECKPOINT))
     state = multihost_utils.broadcast_one_to_all(state)
-    return {name: np.asarray(each) for name, each in state.items() if name != "epoch"}, int(state["epoch"])
+    return {name: np.asarray(value) for name, value in state.items() if name != "epoch"}, int(state["epoch"])
 
 
 def connect() -> None:
@@ -93,12 +93,12 @@ def main() -> None:
     mesh = Mesh(jax.devices(), "process")
     spread, same = NamedSharding(mesh, PartitionSpec("process")), NamedSharding(mesh, PartitionSpec())
     weights, began = restore()
-    weights = jax.tree.map(lambda each: jax.make_array_from_process_local_data(same, each), weights)
+    weights = jax.tree.map(lambda weight: jax.make_array_from_process_local_data(same, weight), weights)
     x, y, test_x, test_y = load()
     x, y = x[rank::world], y[rank::world]
     for epoch in range(began, EPOCHS):
         for at in range(0, len(x) - BATCH, BATCH):
-            batch = (jax.make_array_from_process_local_data(spread, each[at : at + BATCH]) for each in (x, y))
+            batch = (jax.make_array_from_process_local_data(spread, part[at : at + BATCH]) for part in (x, y))
             weights, loss = step(weights, *batch)
         if rank == 0:
             accuracy = accuracy_of(weights, test_x, test_y)

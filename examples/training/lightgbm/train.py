@@ -31,7 +31,7 @@ def load() -> tuple[np.ndarray, ...]:
 
 
 def address(host: str, seconds: float = 120) -> str:
-    """Of a host whose name may not be known yet. LightGBM takes addresses, not names."""
+    """Return the address of a host whose name may not be known yet. LightGBM takes addresses, not names."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -49,7 +49,7 @@ def machines() -> str:
 
 
 def tell(state: lightgbm.callback.CallbackEnv) -> None:
-    """What the master does after each round: say how far it is, keep the trees."""
+    """Report the progress and keep the trees; the master does so after each round."""
     loss, error = (value for _, _, value, _ in state.evaluation_result_list)
     if RANK == 0:
         report(step=state.iteration + 1, total=ROUNDS, loss=loss, accuracy=1 - error)
@@ -57,7 +57,7 @@ def tell(state: lightgbm.callback.CallbackEnv) -> None:
 
 
 def save(model: lightgbm.Booster, path: Path) -> None:
-    """There whole or not at all, whenever this process is killed."""
+    """Save the model: the file is there whole or not at all, whenever this process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name("new.txt")
     model.save_model(new)

@@ -42,11 +42,11 @@ def network():
 
 
 def weights(model):
-    return [each.data().asnumpy() for each in model.collect_params().values()]
+    return [parameter.data().asnumpy() for parameter in model.collect_params().values()]
 
 
 def save(model, epoch: int, path: Path) -> None:
-    """There whole or not at all, whenever this process is killed."""
+    """Save the model: the file is there whole or not at all, whenever this process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name("new.npz")
     np.savez(new, epoch, *weights(model))

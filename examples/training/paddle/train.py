@@ -30,7 +30,7 @@ def load() -> tuple[np.ndarray, ...]:
 
 
 def save(state: dict, path: Path) -> None:
-    """There whole or not at all, whenever this process is killed."""
+    """Save the state: the file is there whole or not at all, whenever this process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name("new.pdparams")
     paddle.save(state, str(new))
@@ -59,7 +59,7 @@ def main() -> None:
     x, y = x[rank::world], y[rank::world]
     for epoch in range(began, EPOCHS):
         for at in range(0, len(x) - BATCH, BATCH):
-            images, labels = (paddle.to_tensor(each[at : at + BATCH]) for each in (x, y))
+            images, labels = (paddle.to_tensor(part[at : at + BATCH]) for part in (x, y))
             loss = paddle.nn.functional.cross_entropy(model(images), labels)
             loss.backward()
             optimizer.step()

@@ -29,7 +29,7 @@ def load() -> tuple[torch.Tensor, ...]:
 
 
 def save(state: dict, path: Path) -> None:
-    """There whole or not at all, whenever this process is killed."""
+    """Save the state: the file is there whole or not at all, whenever this process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save(state, path.with_suffix(".new"))
     path.with_suffix(".new").rename(path)

@@ -52,10 +52,10 @@ class Network(tf.Module):
 
 
 def save(network: Network, epoch: int, path: Path) -> None:
-    """There whole or not at all, whenever this process is killed."""
+    """Save the network: the file is there whole or not at all, whenever this process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name("new.npz")
-    np.savez(new, epoch, *(each.numpy() for each in network.variables))
+    np.savez(new, epoch, *(variable.numpy() for variable in network.variables))
     new.rename(path)
 
 

@@ -51,10 +51,10 @@ class Network(tf.Module):
 
 
 def save(network: Network, epoch: int, path: Path) -> None:
-    """There whole or not at all, whenever this process is killed."""
+    """Save the network: the file is there whole or not at all, whenever this process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name("new.npz")
-    np.savez(new, epoch, *(each.numpy() for each in network.variables))
+    np.savez(new, epoch, *(variable.numpy() for variable in network.variables))
     new.rename(path)
 
 
@@ -69,7 +69,7 @@ def restore(network: Network) -> int:
 
 
 def serve(cluster: tf.distribute.cluster_resolver.ClusterResolver) -> None:
-    """What the parameter server and the workers do, until the job is over."""
+    """Serve as the parameter server or a worker until the job is over."""
     spec = cluster.cluster_spec()
     tf.distribute.Server(spec, job_name=cluster.task_type, task_index=cluster.task_id, protocol="grpc").join()
 

@@ -47,7 +47,7 @@ def tracker_address(seconds: float = 120) -> str:
 
 
 class Tell(xgboost.callback.TrainingCallback):
-    """What the master does after each round: say how far it is, keep the trees."""
+    """Report of the master after each round: it says how far the training is, and keeps the trees."""
 
     def after_iteration(self, model: xgboost.Booster, epoch: int, evals_log: dict) -> bool:
         loss, error = (evals_log["test"][name][-1] for name in ("mlogloss", "merror"))
@@ -58,7 +58,7 @@ class Tell(xgboost.callback.TrainingCallback):
 
 
 def save(model: xgboost.Booster, path: Path) -> None:
-    """There whole or not at all, whenever this process is killed."""
+    """Save the model: the file is there whole or not at all, whenever this process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f"new{path.suffix}")
     model.save_model(new)

@@ -113,7 +113,7 @@ class Tokens:
         digest = _digest(token)
         principal = known.get(digest)
         if principal is None:
-            principal = await self._found(token, digest)
+            principal = await self._authenticated(token, digest)
             if len(known) >= self._remembered:
                 known.clear()
             known[digest] = principal
@@ -125,7 +125,7 @@ class Tokens:
         """A new signing key, whose id is returned; tokens of earlier ones stay good."""
         return await self._signatures.rotate(now)
 
-    async def _found(self, token: str, digest: bytes) -> Principal:
+    async def _authenticated(self, token: str, digest: bytes) -> Principal:
         try:
             claims = await self._signatures.claims(token)
         except NotOurs as error:

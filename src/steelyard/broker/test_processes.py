@@ -138,7 +138,9 @@ async def test_one_who_stalls_past_its_lease_is_succeeded_and_writes_nothing(
 
 
 async def test_a_process_that_was_stopped_in_the_middle_is_fenced(tmp_path: Path) -> None:
-    """Its lease is ended by hand, as 30 seconds would end it; awake again, it works on without doubling anything."""
+    """The lease is ended by hand, as 30 seconds would end it; awake again, the process works on without
+    doubling anything.
+    """
     path = tmp_path / "log.db"
     log = await open_log(f"sqlite:{path}")
     await log.publish([message(f"k{number % 10}", str(number)) for number in range(60)])

@@ -19,19 +19,19 @@ def ask_sync(fake: FakePlatform, do: Callable[[Any], Any], retries: Retries | No
 
 
 def ask_async(fake: FakePlatform, do: Callable[[Any], Any], retries: Retries | None = None) -> Any:
-    async def asked() -> Any:
+    async def answer_of() -> Any:
         async with fake.async_client(*([retries] if retries else [])) as client:
             answer = do(client)
-            return [each async for each in answer] if hasattr(answer, "__anext__") else await answer
+            return [item async for item in answer] if hasattr(answer, "__anext__") else await answer
 
-    return asyncio.run(asked())
+    return asyncio.run(answer_of())
 
 
 @pytest.fixture(params=[ask_sync, ask_async], ids=["sync", "async"])
 def ask(request: pytest.FixtureRequest) -> Ask:
     """`ask(fake, lambda client: client.datasets.get(id))` is the answer, whichever client."""
-    found: Ask = request.param
-    return found
+    way: Ask = request.param
+    return way
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ class ClientError(SteelyardError):
 
 
 class NotConfigured(ClientError, UsageError):
-    """There is no address or no token; the message says where they were looked for."""
+    """Error for a missing address or token; the message says where they were looked for."""
 
     exit_code = 2
 

@@ -10,7 +10,7 @@ import httpx
 
 RETRIED = frozenset({408, 429, 502, 503, 504})
 UNDONE = frozenset({429, 503})
-"""Those of them that say that the request had no effect."""
+"""Statuses of those that say that the request had no effect."""
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 

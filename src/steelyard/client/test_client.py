@@ -144,7 +144,7 @@ def test_a_sessions_token_that_is_over_is_replaced_once() -> None:
     with fake.client() as client:
         client.inferencesessions.infer(id, "x", 1)
         client.inferencesessions.infer(id, "x", 1)
-        assert [each.url.path for each in fake.requests].count(f"/v0/inferencesessions/{id}/token") == 1
+        assert [request.url.path for request in fake.requests].count(f"/v0/inferencesessions/{id}/token") == 1
         fake.session_token = "another"
         client.inferencesessions.infer(id, "x", 1)
         with pytest.raises(Unauthenticated):
@@ -161,14 +161,16 @@ def test_whether_a_session_is_ready(ask: Ask, fake: FakePlatform) -> None:
 # ---- both forms
 
 CLASSES = [
-    (each, getattr(async_collections, f"Async{name}"))
-    for name, each in vars(collections).items()
-    if inspect.isclass(each) and each.__module__ == collections.__name__
+    (member, getattr(async_collections, f"Async{name}"))
+    for name, member in vars(collections).items()
+    if inspect.isclass(member) and member.__module__ == collections.__name__
 ]
 
 
 def public(made: type) -> dict[str, Any]:
-    return {name: each for name, each in vars(made).items() if inspect.isfunction(each) and name[0] != "_"}
+    return {
+        name: member for name, member in vars(made).items() if inspect.isfunction(member) and name[0] != "_"
+    }
 
 
 @pytest.mark.parametrize(("sync", "other"), CLASSES, ids=[sync.__name__ for sync, _ in CLASSES])
@@ -182,14 +184,16 @@ def test_both_forms_have_the_same_methods(sync: type, other: type) -> None:
 
 
 def _parameters(method: Any) -> list[str]:
-    return [str(each) for each in inspect.signature(method).parameters.values()]
+    return [str(parameter) for parameter in inspect.signature(method).parameters.values()]
 
 
 def test_both_clients_have_the_same_collections(fake: FakePlatform) -> None:
     with fake.client() as client:
-        names = {name: type(each).__name__ for name, each in vars(client).items() if name[0] != "_"}
+        names = {name: type(attribute).__name__ for name, attribute in vars(client).items() if name[0] != "_"}
         others = {
-            name: type(each).__name__ for name, each in vars(fake.async_client()).items() if name[0] != "_"
+            name: type(attribute).__name__
+            for name, attribute in vars(fake.async_client()).items()
+            if name[0] != "_"
         }
     assert {name: kind.removeprefix("Async") for name, kind in others.items()} == names
 

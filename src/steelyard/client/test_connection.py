@@ -1,4 +1,4 @@
-"""Where the client looks for the platform, and which token goes where."""
+"""Tests of the client's configuration: where it looks for the platform, and which token goes where."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def run_here(folder: Path, place: str, api: str | None, token: str = "ready-toke
     path.write_text(json.dumps({"api": api, "token": token, "kubeconfig": "/k", "pid": 1}))
 
 
-def found(folder: Path, environment: dict[str, str], **arguments: str) -> tuple[str, str]:
+def endpoint_and_token(folder: Path, environment: dict[str, str], **arguments: str) -> tuple[str, str]:
     connection = find(**arguments, environment={"XDG_STATE_HOME": str(folder / "home"), **environment})
     return connection.endpoint, connection.token
 
@@ -84,33 +84,36 @@ def test_what_is_set_and_empty_is_an_error(
     """The local platform's token, an administrator's, must not stand in for one that got lost."""
     run_here(folder, HERE, "http://127.0.0.1:1/v0")
     with pytest.raises(NotConfigured, match=words):
-        found(folder, environment, **arguments)
+        endpoint_and_token(folder, environment, **arguments)
 
 
 @pytest.mark.parametrize(("environment", "arguments", "expected"), PLACES.values(), ids=PLACES)
 def test_the_first_place_counts(
     environment: dict[str, str], arguments: dict[str, str], expected: tuple[str, str], folder: Path
 ) -> None:
-    assert found(folder, environment, **arguments) == expected
+    assert endpoint_and_token(folder, environment, **arguments) == expected
 
 
 def test_what_runs_here_goes_before_what_runs_at_home(folder: Path) -> None:
     run_here(folder, HOME, "http://127.0.0.1:2/v0", "home-token")
-    assert found(folder, {}) == ("http://127.0.0.1:2/v0", "home-token")
+    assert endpoint_and_token(folder, {}) == ("http://127.0.0.1:2/v0", "home-token")
     run_here(folder, HERE, "http://127.0.0.1:1/v0")
-    assert found(folder, {}) == ("http://127.0.0.1:1/v0", "ready-token")
+    assert endpoint_and_token(folder, {}) == ("http://127.0.0.1:1/v0", "ready-token")
 
 
 def test_what_does_not_serve_is_passed_over(folder: Path) -> None:
     run_here(folder, HERE, None)
     run_here(folder, HOME, "http://127.0.0.1:2/v0", "home-token")
-    assert found(folder, {}) == ("http://127.0.0.1:2/v0", "home-token")
+    assert endpoint_and_token(folder, {}) == ("http://127.0.0.1:2/v0", "home-token")
 
 
 def test_what_runs_here_is_not_sent_anothers_token(folder: Path) -> None:
     run_here(folder, HERE, "http://127.0.0.1:1/v0")
-    assert found(folder, {"DYFF_API_TOKEN": "their-token"}) == ("http://127.0.0.1:1/v0", "ready-token")
-    assert found(folder, {"STEELYARD_API_TOKEN": "t"}) == ("http://127.0.0.1:1/v0", "t")
+    assert endpoint_and_token(folder, {"DYFF_API_TOKEN": "their-token"}) == (
+        "http://127.0.0.1:1/v0",
+        "ready-token",
+    )
+    assert endpoint_and_token(folder, {"STEELYARD_API_TOKEN": "t"}) == ("http://127.0.0.1:1/v0", "t")
 
 
 ELSEWHERE = {
@@ -127,13 +130,13 @@ def test_a_token_goes_nowhere_but_to_its_address(
 ) -> None:
     run_here(folder, HERE, "http://127.0.0.1:1/v0")
     with pytest.raises(NotConfigured, match="no token of a platform for http://"):
-        found(folder, environment, **arguments)
+        endpoint_and_token(folder, environment, **arguments)
 
 
 def test_all_places_looked_at_are_named(folder: Path) -> None:
     run_here(folder, HERE, None)
     with pytest.raises(NotConfigured) as caught:
-        found(folder, {})
+        endpoint_and_token(folder, {})
     for place in (
         "the arguments",
         "STEELYARD_API_ENDPOINT and STEELYARD_API_TOKEN",
@@ -149,12 +152,12 @@ def test_a_file_that_is_not_one_is_passed_over(folder: Path) -> None:
     run_here(folder, HERE, "http://127.0.0.1:1/v0")
     (folder / HERE / "ready.json").write_text("{")
     with pytest.raises(NotConfigured, match="cannot be read"):
-        found(folder, {})
+        endpoint_and_token(folder, {})
 
 
 def test_an_address_is_one(folder: Path) -> None:
     with pytest.raises(NotConfigured, match="the arguments: 'localhost:8000' should begin with http"):
-        found(folder, OURS, endpoint="localhost:8000")
+        endpoint_and_token(folder, OURS, endpoint="localhost:8000")
 
 
 @pytest.mark.parametrize(

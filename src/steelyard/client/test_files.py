@@ -49,8 +49,8 @@ def test_a_folder_becomes_an_entity_that_is_ready(ask: Ask, fake: FakePlatform, 
     made = ask(fake, lambda client: client.modules.create_from_folder(tmp_path, account="acme", name="m"))
     assert made.status == "Ready"
     assert uploaded(fake, made.id) == {**MODULE, "a b.bin": BIG}
-    assert [each.kind for each in made.artifacts] == ["bin", "csv", "txt", "py"]
-    assert all(each.digest.md5 for each in made.artifacts)
+    assert [artifact.kind for artifact in made.artifacts] == ["bin", "csv", "txt", "py"]
+    assert all(artifact.digest.md5 for artifact in made.artifacts)
 
 
 def test_files_may_be_given_one_by_one(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_model_says_what_it_takes(ask: Ask, fake: FakePlatform, tmp_path: Path
     made = ask(fake, lambda client: client.models.create_from_folder(tmp_path, account="acme", name="m"))
     assert made.status == "Created"  # it is fetched next
     assert made.resources.storage == "3Mi"
-    assert [(each.path, each.size) for each in made.artifact.volume.files] == [("model.onnx", len(BIG))]
+    assert [(file.path, file.size) for file in made.artifact.volume.files] == [("model.onnx", len(BIG))]
     other = ask(
         fake,
         lambda client: client.models.create_from_folder(
@@ -87,10 +87,10 @@ def test_an_upload_can_wait_until_it_is_ready(ask: Ask, fake: FakePlatform, tmp_
 
 def test_progress_is_told_in_bytes_up_to_the_end(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
     write(tmp_path / "up", {"big": BIG, "empty": b""})
-    told: list[tuple[str, int, int]] = []
+    steps: list[tuple[str, int, int]] = []
 
     def progress(*said: Any) -> None:
-        told.append(said)
+        steps.append(said)
 
     made = ask(
         fake,
@@ -104,11 +104,11 @@ def test_progress_is_told_in_bytes_up_to_the_end(ask: Ask, fake: FakePlatform, t
         ("big", len(BIG), len(BIG)),
         ("empty", 0, 0),
     ]
-    assert told == expected
-    told.clear()
+    assert steps == expected
+    steps.clear()
     ask(fake, lambda client: client.modules.download(made.id, tmp_path / "down", progress=progress))
-    assert told[-1] == ("empty", 0, 0)
-    assert told[-2] == ("big", len(BIG), len(BIG))
+    assert steps[-1] == ("empty", 0, 0)
+    assert steps[-2] == ("big", len(BIG), len(BIG))
 
 
 @pytest.mark.parametrize("trouble", [lost, unreachable, refused(503), refused(500)])
@@ -190,10 +190,10 @@ async def test_an_upload_that_is_cancelled_ends_between_two_pieces(
     fake: FakePlatform, tmp_path: Path
 ) -> None:
     write(tmp_path, {"big": BIG})
-    begun, told = threading.Event(), list[int]()
+    begun, reports = threading.Event(), list[int]()
 
     def progress(name: str, done: int, total: int) -> None:
-        told.append(done)
+        reports.append(done)
         begun.set()
         given_up.wait(5)
 
@@ -208,7 +208,7 @@ async def test_an_upload_that_is_cancelled_ends_between_two_pieces(
             await task
         given_up.set()
         await asyncio.sleep(0.05)
-    assert told == [CHUNK]
+    assert reports == [CHUNK]
     assert fake.objects == {}
 
 
@@ -228,7 +228,7 @@ def test_a_download_that_broke_off_is_completed(ask: Ask, fake: FakePlatform, tm
     fake.requests.clear()
     ask(fake, lambda client: client.modules.download(id, there))
     assert (there / "data/table.csv").read_bytes() == MODULE["data/table.csv"]
-    assert [each for each in fake.requests if each.url.path.endswith("model.py")] == []
+    assert [request for request in fake.requests if request.url.path.endswith("model.py")] == []
 
 
 def test_what_is_in_the_way_is_not_overwritten(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:

@@ -26,14 +26,16 @@ def make(fake: FakePlatform, count: int, **changes: Any) -> list[str]:
 def test_all_come_page_by_page_and_oldest_first(ask: Ask, fake: FakePlatform) -> None:
     ids, fake.page = make(fake, 7), 3
     fake.requests.clear()
-    assert [each.id for each in ask(fake, lambda client: client.datasets.query())] == ids
+    assert [dataset.id for dataset in ask(fake, lambda client: client.datasets.query())] == ids
     assert len(fake.requests) == 3
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3, 4, 7, 9])
 def test_a_limit_is_of_all_pages(limit: int, ask: Ask, fake: FakePlatform) -> None:
     ids, fake.page = make(fake, 7), 3
-    assert [each.id for each in ask(fake, lambda client: client.datasets.query(limit=limit))] == ids[:limit]
+    assert [dataset.id for dataset in ask(fake, lambda client: client.datasets.query(limit=limit))] == ids[
+        :limit
+    ]
 
 
 def test_a_negative_limit_is_refused(ask: Ask, fake: FakePlatform) -> None:
@@ -56,18 +58,18 @@ def test_no_order_and_no_missing_value_hides_an_entity(
         (id,) = make(fake, 1)
         fake._entities[id] |= {"reason": reason} if reason else {}
     with fake.client() as client:
-        found = [each.id for each in client.datasets.query(order=order, orderBy=order_by)]
-    assert sorted(found) == sorted(each["id"] for each in fake.entities("datasets"))
+        ids_in_order = [dataset.id for dataset in client.datasets.query(order=order, orderBy=order_by)]
+    assert sorted(ids_in_order) == sorted(dataset["id"] for dataset in fake.entities("datasets"))
 
 
 def test_an_entity_made_meanwhile_shifts_no_page(fake: FakePlatform) -> None:
     ids, fake.page = make(fake, 6), 2
     with fake.client() as client:
-        found = []
-        for each in client.datasets.query(order="descending", orderBy="creationTime"):
-            found.append(each.id)
+        seen_ids = []
+        for dataset in client.datasets.query(order="descending", orderBy="creationTime"):
+            seen_ids.append(dataset.id)
             make(fake, 1)
-    assert found == ids[::-1]
+    assert seen_ids == ids[::-1]
 
 
 PARAMS = {

@@ -24,13 +24,13 @@ def test_a_datasets_schema_is_read_from_its_files(ask: Ask, fake: FakePlatform, 
     one, other = (parquet(tmp_path / name, "_index_", "x") for name in ("a.parquet", "b/c.parquet"))
     write(tmp_path, {"README.md": b"not data"})
     made = ask(fake, lambda client: client.datasets.create_from_folder(tmp_path, account="acme", name="d"))
-    assert [each.path for each in made.artifacts] == ["a.parquet", "b/c.parquet"]
+    assert [artifact.path for artifact in made.artifacts] == ["a.parquet", "b/c.parquet"]
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(made.schema_.arrowSchema)))
     assert schema.names == ["_index_", "x"]
     made = ask(
         fake, lambda client: client.datasets.create_from_parquet(one, str(other), account="acme", name="d")
     )
-    assert [each.path for each in made.artifacts] == ["a.parquet", "c.parquet"]
+    assert [artifact.path for artifact in made.artifacts] == ["a.parquet", "c.parquet"]
 
 
 def test_a_schema_that_is_given_is_taken(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:

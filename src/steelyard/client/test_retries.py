@@ -31,15 +31,15 @@ def test_pauses_double_up_to_the_longest_and_end() -> None:
 
 
 def test_every_pause_is_anywhere_between_nothing_and_its_length() -> None:
-    asked: list[tuple[float, float]] = []
+    pauses: list[tuple[float, float]] = []
 
     def between(low: float, high: float) -> float:
-        asked.append((low, high))
+        pauses.append((low, high))
         return low
 
     retries = Retries(first=1, between=between)
     assert [retries.after_answer(number, answer(502)) for number in (1, 2, 3)] == [0, 0, 0]
-    assert asked == [(0, 1), (0, 2), (0, 4)]
+    assert pauses == [(0, 1), (0, 2), (0, 4)]
 
 
 @pytest.mark.parametrize("status", [408, 429, 502, 503, 504])
@@ -86,9 +86,9 @@ def test_an_entity_whose_answer_was_lost_is_made_once(ask: Ask, fake: FakePlatfo
     fake.trouble.extend([lost, refused(502), lost])
     retries = Retries(first=0, unmet=8)
     made = ask(fake, lambda client: client.datasets.create(**FIELDS), retries)
-    assert [each["id"] for each in fake.entities("datasets")] == [made.id]
-    assert len({each.headers["idempotency-key"] for each in fake.requests}) == 1
-    assert len({each.headers["x-request-id"] for each in fake.requests}) == 1
+    assert [dataset["id"] for dataset in fake.entities("datasets")] == [made.id]
+    assert len({request.headers["idempotency-key"] for request in fake.requests}) == 1
+    assert len({request.headers["x-request-id"] for request in fake.requests}) == 1
 
 
 def test_two_requests_have_two_keys(ask: Ask, fake: FakePlatform) -> None:
@@ -111,9 +111,9 @@ def test_every_request_that_changes_something_has_a_key(ask: Ask, fake: FakePlat
         lambda client: client.inferencesessions.infer(session, "x", {}, token="session-secret"),
     ):
         ask(fake, do)
-    changing = [each for each in fake.requests if each.method != "GET"]
+    changing = [request for request in fake.requests if request.method != "GET"]
     assert len(changing) == 8
-    assert len({each.headers["idempotency-key"] for each in changing}) == 8
+    assert len({request.headers["idempotency-key"] for request in changing}) == 8
 
 
 def test_trouble_that_stays_is_told(ask: Ask, fake: FakePlatform) -> None:
@@ -151,8 +151,8 @@ def test_a_model_is_not_asked_twice_when_its_answer_was_lost(ask: Ask, fake: Fak
 def test_a_model_that_was_not_reached_is_asked_again(ask: Ask, fake: FakePlatform) -> None:
     id = make_session(fake)
     fake.trouble.extend([unreachable, refused(503), refused(429)])
-    asked = ask(fake, lambda client: client.inferencesessions.infer(id, "x", {}, token="session-secret"))
-    assert asked == {"endpoint": "x", "asked": {}}
+    inferred = ask(fake, lambda client: client.inferencesessions.infer(id, "x", {}, token="session-secret"))
+    assert inferred == {"endpoint": "x", "asked": {}}
 
 
 def test_one_try_is_one(fake: FakePlatform) -> None:

@@ -102,13 +102,13 @@ def test_a_wait_tells_each_change_once_and_gives_the_entity(ask: Ask, fake: Fake
     life = iter([("Created", "QuotaLimit", "3 of 3"), ("Ready", None, None)])
 
     def changed(seen: Any) -> None:
-        told.append((seen.status, seen.message))
+        states.append((seen.status, seen.message))
         if following := next(life, None):
             fake.put(entity, **dict(zip(("status", "reason", "message"), following, strict=True)))
 
-    told: list[tuple[str, str | None]] = []
+    states: list[tuple[str, str | None]] = []
     ended = ask(fake, lambda client: client.datasets.wait(entity.id, on_change=changed))
-    assert told == [("WaitingForUpload", None), ("Created", "3 of 3"), ("Ready", None)]
+    assert states == [("WaitingForUpload", None), ("Created", "3 of 3"), ("Ready", None)]
     assert ended.status == "Ready"
 
 
@@ -154,16 +154,16 @@ def test_what_is_not_there_is_not_waited_for(ask: Ask, fake: FakePlatform) -> No
 
 def test_a_session_is_waited_for_until_a_replica_answers(ask: Ask, fake: FakePlatform) -> None:
     fake.put(make_entity("Created", kind="InferenceSession"))
-    told = []
+    states = []
 
     def changed(seen: Any) -> None:
-        told.append(seen.status)
-        if len(told) == 1:
+        states.append(seen.status)
+        if len(states) == 1:
             fake.put(seen, status="Admitted")
         else:
             fake._entities[seen.id]["labels"] = {"ready": ""}
 
     ask(fake, lambda client: client.inferencesessions.wait("a" * 32, on_change=changed))
-    assert told == ["Created", "Admitted"]
-    asked = [each for each in fake.requests if each.url.path.endswith("/ready")]
-    assert len(asked) == 2, "not yet, and then"
+    assert states == ["Created", "Admitted"]
+    ready_requests = [request for request in fake.requests if request.url.path.endswith("/ready")]
+    assert len(ready_requests) == 2, "not yet, and then"

@@ -382,7 +382,7 @@ def own_certificate(folder: Path) -> Path:
 
 @pytest.mark.parametrize("client", [plain, aiohttp_client], ids=["plain", "aiohttp"])
 async def test_json_that_is_got_from_a_url(client: Any) -> None:
-    """What is no JSON object, or does not come whole, is one kind of error for both clients."""
+    """An answer that is no JSON object, or does not come whole, is one kind of error for both clients."""
     json = http(b'{"session": "ours"}', "Content-Type: application/json")
     async with script([json, CLOSE]) as server:
         assert await client.get_json(server.url) == {"session": "ours"}

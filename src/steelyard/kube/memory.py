@@ -39,7 +39,7 @@ class MemoryCluster:
         self.before_call: Hook | None = None
         self.after_call: Hook | None = None
         self.written: dict[str, list[LogLine]] = {}
-        """What each Pod's containers have written, by the Pod's uid; tests put it here."""
+        """Lines that each Pod's containers have written, by the Pod's uid; tests put them here."""
         self._watches: set[asyncio.Event] = set()
         self._epoch = 0  # watches of an earlier epoch end
 

@@ -79,7 +79,7 @@ class Operator:
         )
         self._events = EventRecorder(cluster, component="steelyard-operator", now=now)
         self.ready = True
-        """Whether the process does its part: a leader once its caches are full, another always."""
+        """True where the process does its part: a leader once its caches are full, another always."""
         self._workflows = workflows(settings)
         self._caches = InformerCaches(cluster, self._workflows, settings, self)
         self._controller = Controller(cluster, self._caches, self, sleeps)

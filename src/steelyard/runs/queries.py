@@ -41,13 +41,13 @@ def story(run: Run, index: int) -> Story | None:
     """The row of this `_index_`; None when there is none."""
     here = [("_index_", "==", index)]
     inputs = [run.folder.path / "inputs" / entry.path for entry in run.manifest.inputs]
-    rows = _found(inputs, here)
+    rows = _rows_of(inputs, here)
     if not rows:
         return None
     row = {name: value for name, value in rows[0].items() if name != INDEX}
-    errors = {row[REPLICATION]: row for row in _found(run.error_files, here)}
+    errors = {row[REPLICATION]: row for row in _rows_of(run.error_files, here)}
     scores = {
-        name: {row[REPLICATION]: row for row in _found([path], here)}
+        name: {row[REPLICATION]: row for row in _rows_of([path], here)}
         for name, path in score_files(run).items()
     }
     askings = [
@@ -61,7 +61,7 @@ def story(run: Run, index: int) -> Story | None:
                 if answer[REPLICATION] in by_replication
             },
         )
-        for answer in _found(run.files, here)
+        for answer in _rows_of(run.files, here)
     ]
     return Story(index, row, tuple(sorted(askings, key=lambda asking: asking.replication)))
 
@@ -82,9 +82,9 @@ class WrongRow:
 
     index: int
     first: Mapping[str, Mapping[str, JsonValue]]
-    """By rubric, the scores of its first wrong answer; rubrics that call none of its answers wrong are left out."""
+    """Scores of each rubric's first wrong answer; rubrics that call none of its answers wrong are left out."""
     wrong: Mapping[str, int]
-    """By rubric, the number of its wrong answers."""
+    """Number of each rubric's wrong answers."""
     times: int
     """Number of its answers."""
 
@@ -154,7 +154,7 @@ def score_files(run: Run) -> dict[str, Path]:
     return {path.stem: path for path in paths}
 
 
-def _found(paths: list[Path], filters: Any) -> list[dict[str, JsonValue]]:
+def _rows_of(paths: list[Path], filters: Any) -> list[dict[str, JsonValue]]:
     return [
         row
         for path in paths

@@ -193,7 +193,7 @@ async def test_a_backup_that_is_lost_is_filled_again(used: Installation) -> None
 
 
 async def test_older_copies_of_outlets_catch_up(used: Installation) -> None:
-    """Their positions lie within the log."""
+    """The copies' positions lie within the log."""
     older = Installation(used.log, MemoryView(), used.ledger, store(), used.storage)
     for outlet in (older.view, BackupOutlet(older.backup)):
         await outlet.set_origin(used.log.id, 1)

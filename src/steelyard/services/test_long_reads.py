@@ -1,4 +1,5 @@
-"""Whoever reads a whole topic lets all others have their turn meanwhile: a lease is renewed by the same loop.
+"""Tests that a reader of a whole topic lets all others have their turn meanwhile: a lease is renewed by the
+same loop.
 
 Counted is what a reader takes from the log between two turns of another task, whatever time that takes here. The same
 over a million records and a real lease is in `tests/integration/test_long_reads.py`.

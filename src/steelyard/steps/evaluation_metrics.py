@@ -31,7 +31,7 @@ _COUNTERS = {
 
 
 SCRAPE_SECONDS = 5.0
-"""How long a scrape may take to be sent."""
+"""Seconds that a scrape may take to be sent."""
 
 
 class Metrics:

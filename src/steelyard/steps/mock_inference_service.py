@@ -36,7 +36,9 @@ WORDS = (
 _WORD = re.compile(r"\S+")
 Call: TypeAlias = Callable[[Json], Json]
 AnswerTo: TypeAlias = Callable[[Json, str], str | None]
-"""From the body of a call and its prompt to the text of an answer; None for the words that any prompt gets."""
+"""Function from the body of a call and its prompt to the text of an answer; None for the words that any
+prompt gets.
+"""
 
 
 class BadCall(ValueError):

@@ -40,7 +40,7 @@ class OutcomeReader:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._expected: dict[str, asyncio.Future[Outcome]] = {}
-        """By command."""
+        """Outcomes that are waited for, by command."""
         self._offsets: dict[int, int] = {}
         """Offsets to read from, by partition; empty while no outcome is expected."""
         self._any_expected = asyncio.Event()

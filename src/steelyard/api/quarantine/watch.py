@@ -29,7 +29,7 @@ class QuarantineWatch:
     def __init__(self, log: Log, registry: CollectorRegistry) -> None:
         self._log = log
         self._quarantines: dict[str, dict[str, Quarantined]] = {}
-        """By entity id and consumer."""
+        """Quarantines by entity id and consumer."""
         self._marks: dict[str, tuple[str, str]] = {}
         """Entity id and consumer by the key of the record that marks the quarantine."""
         self._offsets: dict[int, int] = {}

@@ -31,7 +31,7 @@ class MockModels:
     """All models of the endpoint."""
 
     times: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How often each model was asked each prompt."""
+    """Number of times that each model was asked each prompt."""
 
     def __call__(self, body: Json, prompt: str) -> str | None:
         """The answer; None for a prompt that these models know nothing of."""

@@ -151,7 +151,9 @@ def _wrong_row(run: Run, wrong: queries.WrongRow, show: Callable[[JsonValue], st
 def _judged(
     rubric: str, scores: Mapping[str, JsonValue], text: JsonValue, show: Callable[[JsonValue], str]
 ) -> Iterator[str]:
-    """What a rubric says of one answer in a list of failures: what it adds to the answer, and no more."""
+    """Yield the verdict of a rubric on one answer in a list of failures: what it adds to the answer, and no
+    more.
+    """
     line = _verdict(rubric, scores)
     if scores.get("correct") is False:
         if scores.get("prediction") != text:
@@ -168,7 +170,7 @@ def _judged(
 
 
 def _verdict(rubric: str, scores: Mapping[str, JsonValue]) -> str:
-    """Whether an answer is right by a rubric, and its score where that says more."""
+    """Say whether an answer is right by a rubric, with its score where that says more."""
     correct, status, score = scores.get("correct"), scores.get(STATUS), scores.get("score")
     word = "neither right nor wrong" if correct is None else "right" if correct else "wrong"
     if status in {FAILED, LEFT_OUT}:

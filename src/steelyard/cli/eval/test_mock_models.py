@@ -45,9 +45,9 @@ def test_a_judge_compares_the_number_with_the_reference_and_errs_seldom(answer: 
     prompts = [
         judged(TEMPLATE, "correct or incorrect", str(n), response=answer.format(n)) for n in range(1000, 2000)
     ]
-    found = verdicts(prompts)
-    assert 1 - 2 * MISJUDGED_SHARE < found.count(verdict) / len(found) < 1
-    assert any(each not in {"correct", "incorrect"} for each in found)  # some cannot be read
+    answers = verdicts(prompts)
+    assert 1 - 2 * MISJUDGED_SHARE < answers.count(verdict) / len(answers) < 1
+    assert any(answer not in {"correct", "incorrect"} for answer in answers)  # some cannot be read
 
 
 def test_a_judge_of_pairs_prefers_the_right_one() -> None:

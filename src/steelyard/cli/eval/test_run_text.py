@@ -1,4 +1,6 @@
-"""What `steelyard eval show` says of wrong answers: by which rubric, how often, and no more than can be read."""
+"""Tests of the wrong answers in `steelyard eval show`: by which rubric, how often, and no more than can be
+read.
+"""
 
 from collections import Counter
 from pathlib import Path
@@ -17,11 +19,11 @@ LONG = " ".join(f"word{number}" for number in range(300))
 
 async def scored(folder: Path, *rubrics: str) -> Run:
     """Row 0 is right, row 1 wrong once of three times, rows 2 and 3 are right for `contains` alone, row 3 long."""
-    asked = Counter[str]()
+    calls = Counter[str]()
 
     def answer(prompt: str) -> str:
-        asked[prompt] += 1
-        sentences = {"say 1": "0" if asked[prompt] == 2 else "1", "say 2": "It is 2.", "say 3": LONG}
+        calls[prompt] += 1
+        sentences = {"say 1": "0" if calls[prompt] == 2 else "1", "say 2": "It is 2.", "say 3": LONG}
         return sentences.get(prompt, echo(prompt))
 
     async with endpoint(answer) as server:

@@ -152,7 +152,9 @@ class WrongType(Exception):
 
 
 def wrong_type(path: str, value: object, wanted: str) -> WrongType:
-    return WrongType(f"json: cannot unmarshal {_found(value)} into Go struct field {path} of type {wanted}")
+    return WrongType(
+        f"json: cannot unmarshal {_type_name(value)} into Go struct field {path} of type {wanted}"
+    )
 
 
 _GO = {"boolean": "bool", "number": "float64", "object": "struct", "array": "slice"}
@@ -231,7 +233,7 @@ def _is_integer(value: object, bits: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
 
 
-def _found(value: object) -> str:
+def _type_name(value: object) -> str:
     match value:
         case bool():
             return "bool"

@@ -122,12 +122,12 @@ class Probes:
                 in_a_row = in_a_row + 1 if good == last else 1
                 last = good
                 if in_a_row >= (probe.successes if good else probe.failures):
-                    self._found(kind, target.container["name"], state, good=good)
+                    self._record_result(kind, target.container["name"], state, good=good)
                 if kind == "startupProbe" and state.started:
                     return
             await asyncio.sleep(probe.period if state.started or kind == "startupProbe" else 0.1)
 
-    def _found(self, kind: str, name: str, state: _Followed, *, good: bool) -> None:
+    def _record_result(self, kind: str, name: str, state: _Followed, *, good: bool) -> None:
         before = (state.started, state.ready, name in self.unhealthy)
         if kind == "readinessProbe":
             state.ready = good

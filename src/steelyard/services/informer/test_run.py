@@ -179,7 +179,7 @@ async def test_the_same_level_is_told_once(bench: Bench) -> None:
 
 
 async def test_a_level_comes_back_though_it_was_told_before(bench: Bench) -> None:
-    """Within one second, so that no time tells the two apart."""
+    """Both changes fall within one second, so that no time tells them apart."""
     bench.inform()
     await make(bench, SESSION)
     for _ in range(2):

@@ -470,7 +470,7 @@ async def test_a_log_made_anew_is_believed(bench: Bench) -> None:
 
 
 async def test_what_was_forgotten_long_ago_is_let_go_of(bench: Bench) -> None:
-    """Nobody led while it was deleted, forgotten, buried, and its tombstone went."""
+    """The leader was away while it was deleted, forgotten, buried, and its tombstone went."""
     leader = bench.start()
     await admitted(bench, MODEL)
     await bench.kill(leader)

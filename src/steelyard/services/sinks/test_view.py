@@ -245,7 +245,7 @@ async def test_the_backup_goes_on_where_it_was() -> None:
 
 
 async def test_the_backup_keeps_what_a_log_does_not_name() -> None:
-    """Whatever log it is: of an epoch that an administrator accepted, or one whose tombstones have gone."""
+    """The log may be of an epoch that an administrator accepted, or one whose tombstones have gone."""
     store = backup()
     async with running(backup_sink(await log_of(create(EVALUATION), create(MODEL)), store)):
         await kept(store, "evaluations/e1", "models/m1")

@@ -1,4 +1,4 @@
-"""What accounts databases do with accounts and keys. Engines run each of `CASES`."""
+"""Contract of accounts databases for accounts and keys. Engines run each of `CASES`."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta

@@ -79,7 +79,7 @@ class StoreCaches:
             [obj for obj in self._store.objects(kind, job["namespace"]) if self._shown(job, obj)]
             for kind in (*kinds, PODS)
         ]
-        return [slim(obj) for found in own[:-1] for obj in found], [slim_pod(obj) for obj in own[-1]]
+        return [slim(obj) for group in own[:-1] for obj in group], [slim_pod(obj) for obj in own[-1]]
 
     def _shown(self, job: Json, child: Json) -> bool:
         return child["metadata"]["name"] not in self.blind and self.concerns(job, child)

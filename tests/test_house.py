@@ -1,0 +1,102 @@
+"""Rules of language for the whole tree: docstrings with a subject, names of the field, JSON types defined once."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted(
+    path for folder in ("src", "tests", "benchmarks", "examples") for path in (ROOT / folder).rglob("*.py")
+)
+NO_SUBJECT = re.compile(
+    r"""\W*(about|above|after|again|also|always|among|and|as|at|because|before|being|below|beneath|beside|between|but
+    |by|else|ever|everybody|everything|for|from|here|how|however|if|in|into|it|its|just|like|nobody|nor|not|nothing|of
+    |on|once|only|or|over|per|since|so|still|such|than|that|their|then|there|they|those|through|to|under|unless|unlike
+    |until|upon|what|whatever|when|where|whether|which|while|who|whoever|whom|whose|with|within|without|yet)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""First words of a docstring that goes on where the symbol's name stopped."""
+FORBIDDEN_NAMES = frozenset({"each", "found", "surely", "told", "Means", "Told"})
+"""Words of a dialect. A loop variable is its noun, a result is what it is."""
+PUBLIC = {  # names that users' programs have
+    ("src/steelyard/clusters/training/progress.py", "told"),
+    ("src/steelyard/clusters/training/records.py", "told"),
+}
+JSON_TYPES = frozenset({"Json", "JsonValue"})
+Fault = tuple[int, str, str]
+"""Line, message, and the name that the message is about."""
+
+
+def faults(tree: ast.Module) -> Iterator[Fault]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from docstring_faults(node)
+        for name in defined_names(node):
+            if name.lstrip("_") in FORBIDDEN_NAMES:
+                yield (
+                    line_of(node),
+                    f"the name {name} says nothing: docs/glossary.md has the field's words",
+                    name,
+                )
+            if name in JSON_TYPES:
+                yield line_of(node), f"{name} is defined in steelyard.types alone", name
+
+
+def docstring_faults(
+    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
+) -> Iterator[Fault]:
+    """Docstrings of a module, class or function, and of the attributes in it, that begin without a subject."""
+    texts = [
+        (following.lineno, following.value.value)
+        for before, following in zip([None, *node.body], node.body, strict=False)
+        if isinstance(following, ast.Expr)
+        and isinstance(following.value, ast.Constant)
+        and isinstance(following.value.value, str)
+        and (before is None or isinstance(before, ast.Assign | ast.AnnAssign))
+    ]
+    for line, text in texts:
+        if first := NO_SUBJECT.match(text):
+            yield line, f"a docstring begins with a noun or a verb, not with {first[1]!r}", first[1]
+
+
+def defined_names(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+            return [name]
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return [name]
+        case _:
+            return []
+
+
+def line_of(node: ast.AST) -> int:
+    return int(getattr(node, "lineno", 1))
+
+
+def test_docstrings_and_names() -> None:
+    lines = [
+        f"{path.relative_to(ROOT)}:{line}: {fault}"
+        for path in FILES
+        if path not in (ROOT / "src/steelyard/types.py", ROOT / "src/steelyard/schema/test_docstrings.py")
+        for line, fault, name in sorted(faults(ast.parse(path.read_text())))
+        if (str(path.relative_to(ROOT)), name) not in PUBLIC
+    ]
+    assert not lines, "\n" + "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '"""Of one answer."""',
+        'class A:\n    x: int\n    """Those that are left."""',
+        "for each in jobs: pass",
+        "def _told(): pass",
+        "def f(found): pass",
+        "Json = dict",
+    ],
+)
+def test_a_fault_is_seen(code: str) -> None:
+    assert len(list(faults(ast.parse(code)))) == 1
