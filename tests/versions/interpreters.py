@@ -17,7 +17,7 @@ VERSIONS = tuple(
 """The versions that the package says it runs on."""
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 OTHERS = tuple(version for version in VERSIONS if version != RUNNING)
-"""Those that are not the one that runs this."""
+"""Versions other than the one that runs this."""
 
 
 @cache
@@ -41,7 +41,9 @@ def _candidates(version: str) -> Iterator[Path]:
 
 
 def _version(candidate: Path) -> str | None:
-    """What the candidate says it is: a shim of pyenv may stand for a version that is not chosen."""
+    """Return the version that an interpreter reports: a shim of pyenv may stand for a version that is not
+    chosen.
+    """
     said = "import sys; print(sys.implementation.name, '%d.%d' % sys.version_info[:2])"
     try:
         done = subprocess.run(

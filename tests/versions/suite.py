@@ -13,7 +13,7 @@ from tests.versions.interpreters import ROOT, interpreter
 LOCK = ROOT / "requirements" / "dev.txt"
 PACKAGES = ("client", "clusters", "schema", "cli", "evaluation", "report", "runs")
 USERS_SIDE = ("src/steelyard/test_progress.py", *(f"src/steelyard/{name}" for name in PACKAGES))
-"""What runs in programs of users: the client, the command line and the evaluation engine."""
+"""Packages that run in programs of users: the client, the command line and the evaluation engine."""
 
 
 def run(version: str, arguments: Sequence[str] = USERS_SIDE) -> int:

@@ -133,4 +133,4 @@ async def test_a_kubeconfig_carries_certificates_and_a_client_sends_its_own(
     cluster = await connect(path)
     nodes = await asyncio.gather(*(cluster.list(NODES) for _ in range(3)))
     await cluster.close()
-    assert {found.resource_version for found in nodes} == {"1"}
+    assert {listing.resource_version for listing in nodes} == {"1"}
