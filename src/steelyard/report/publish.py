@@ -1,18 +1,23 @@
 """Puts a report or an audit into storage: whoever sees the page finds the rest, and nothing of an earlier report."""
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typing import TYPE_CHECKING
 
-from steelyard.report.audit.make import Audit
 from steelyard.report.evidence.attestation import BadAttestation, envelope, key_ids, read_payload
 from steelyard.report.evidence.audit_statement import AUDIT_NUMBERS, AUDIT_PAGE, audit_statement
 from steelyard.report.evidence.report_statement import ATTESTATION, report_statement
+from steelyard.report.layout import NUMBERS, PAGE, SCORES
 from steelyard.report.page.document import RUBRIC_FOLDER
 from steelyard.report.page.row_pages import FOLDER
-from steelyard.report.report import NUMBERS, PAGE, SCORES, Report
 from steelyard.storage.store import ObjectMissing, Store
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-async def publish(report: Report, store: Store, key: Ed25519PrivateKey | None = None) -> tuple[str, ...]:
+    from steelyard.report.audit.make import Audit
+    from steelyard.report.report import Report
+
+
+async def publish(report: "Report", store: Store, key: "Ed25519PrivateKey | None" = None) -> tuple[str, ...]:
     """`scores.parquet`, what is beside, `report.json`, `attestation.json` (signed by `key`), and `report.html` last.
 
     A signature of the very same report is kept. The result names the keys whose signature is no longer there.
@@ -50,7 +55,7 @@ def _says(attestation: bytes, statement: bytes) -> bool:
         return False
 
 
-async def publish_audit(audit: Audit, store: Store, key: Ed25519PrivateKey | None = None) -> None:
+async def publish_audit(audit: "Audit", store: Store, key: "Ed25519PrivateKey | None" = None) -> None:
     """Scores, the reports' pages, `audit.json`, `attestation.json` (signed by `key`), and `index.html` last."""
     for path, file in audit.scores.items():
         await store.put_file(path, file)
@@ -62,7 +67,7 @@ async def publish_audit(audit: Audit, store: Store, key: Ed25519PrivateKey | Non
     await store.put(AUDIT_PAGE, audit.page)
 
 
-async def _clear(report: Report, store: Store) -> None:
+async def _clear(report: "Report", store: Store) -> None:
     """An earlier report may have had more rubrics, or more rows than the page holds."""
     for prefix in (f"{FOLDER}/page-", f"{RUBRIC_FOLDER}/", "scores-"):
         stale = [info.key async for info in store.list(prefix) if info.key not in report.beside]

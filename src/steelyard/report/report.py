@@ -45,10 +45,6 @@ from steelyard.report.scoring import Grouping, Output, Progress, score_output, s
 from steelyard.report.statistics.reducers import check_reducers
 from steelyard.storage.store import ObjectMissing, Store
 
-SCORES = "scores.parquet"
-NUMBERS = "report.json"
-PAGE = "report.html"
-
 
 @dataclass(frozen=True)
 class Request:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from steelyard.evaluation.manifest import Manifest
 from steelyard.report.answers import Questions, View, answers, local_copy
 from steelyard.report.errors import ReportFailed
+from steelyard.report.layout import CLUSTER
 from steelyard.report.results import Answer, Bounds, Counts, Metric, Results, Rubric, ScoresTogether
 from steelyard.report.rubrics.rows import text_of
 from steelyard.report.statistics.groups import (
@@ -36,8 +37,6 @@ from steelyard.report.wording import percent
 from steelyard.storage.store import Store
 
 Progress = Callable[[int, int], None]
-
-CLUSTER = "_cluster_"
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ from steelyard.errors import UsageError
 from steelyard.evaluation.shape import INDEX
 from steelyard.report.comparison.reports import NotComparable, ScoredReport, compare
 from steelyard.report.comparison.runs import ComparedRuns, RunComparison, Side, compared_page
+from steelyard.report.layout import CLUSTER, SCORES
 from steelyard.report.page.page import Evidence
-from steelyard.report.report import SCORES
 from steelyard.report.results import Unit
 from steelyard.report.rubrics import find_rubric
-from steelyard.report.scoring import CLUSTER
 from steelyard.report.statistics.intervals import holm
 from steelyard.runs.folder import Run, open_run
 from steelyard.storage.digest import sha256_of

@@ -8,7 +8,8 @@ import orjson
 
 from steelyard.evaluation import layout
 from steelyard.report.example import CREATED, make_questions, make_verified
-from steelyard.report.report import NUMBERS, PAGE, SCORES, Request, make_report
+from steelyard.report.layout import NUMBERS, PAGE, SCORES
+from steelyard.report.report import Request, make_report
 from steelyard.storage.files import FileStore
 
 SERVICE = "5" * 32

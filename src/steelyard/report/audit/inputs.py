@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 from steelyard.report.audit.numbers import Digest, EarlierAudit, EarlierReport, ReportNumbers, parse_numbers
 from steelyard.report.comparison.reports import ScoredReport
 from steelyard.report.errors import ReportFailed
-from steelyard.report.report import NUMBERS, PAGE, SCORES
-from steelyard.report.scoring import CLUSTER
+from steelyard.report.layout import CLUSTER, NUMBERS, PAGE, SCORES
 from steelyard.report.status import with_status
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import Store

@@ -11,20 +11,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import orjson
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_private_key,
-    load_pem_public_key,
-)
 
 from steelyard.errors import UsageError
 from steelyard.types import JsonValue
+
+if TYPE_CHECKING:  # most reports are not signed: cryptography is imported where a key is used
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
@@ -76,7 +71,7 @@ def statement(
     )
 
 
-def envelope(payload: bytes, key: Ed25519PrivateKey) -> bytes:
+def envelope(payload: bytes, key: "Ed25519PrivateKey") -> bytes:
     """Return the payload in a DSSE envelope, signed with the key."""
     signature = {
         "keyid": key_id(key.public_key()),
@@ -85,7 +80,7 @@ def envelope(payload: bytes, key: Ed25519PrivateKey) -> bytes:
     return _json({"payload": _base64(payload), "payloadType": PAYLOAD, "signatures": [signature]})
 
 
-def read_payload(data: bytes, key: Ed25519PublicKey | None = None) -> tuple[bytes, bool]:
+def read_payload(data: bytes, key: "Ed25519PublicKey | None" = None) -> tuple[bytes, bool]:
     """Return the statement in an attestation, and whether it is signed.
 
     Raises BadAttestation for a file that is no attestation and, with a key, unless one signature is the key's.
@@ -124,15 +119,21 @@ def key_ids(data: bytes) -> list[str]:
         return []
 
 
-def key_id(key: Ed25519PublicKey) -> str:
+def key_id(key: "Ed25519PublicKey") -> str:
     """Return the id of a key, as securesystemslib makes it: SHA-256 of the key as canonical JSON."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
     public = key.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
     described = {"keytype": "ed25519", "keyval": {"public": public}, "scheme": "ed25519"}
     return hashlib.sha256(orjson.dumps(described, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def signing_key(path: Path) -> Ed25519PrivateKey:
+def signing_key(path: Path) -> "Ed25519PrivateKey":
     """Read the private key in a PEM file. Raises UsageError for any other content."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
@@ -142,8 +143,12 @@ def signing_key(path: Path) -> Ed25519PrivateKey:
     return key
 
 
-def public_key(path: Path) -> Ed25519PublicKey:
+def public_key(path: Path) -> "Ed25519PublicKey":
     """Read the public key in a PEM file. Raises UsageError for any other content."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
     try:
         key = load_pem_public_key(path.read_bytes())
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
@@ -159,7 +164,11 @@ def _reason(error: Exception) -> str:
     )
 
 
-def _check_signature(payload: bytes, signatures: Sequence[tuple[str, bytes]], key: Ed25519PublicKey) -> None:
+def _check_signature(
+    payload: bytes, signatures: Sequence[tuple[str, bytes]], key: "Ed25519PublicKey"
+) -> None:
+    from cryptography.exceptions import InvalidSignature
+
     own = [signature for keyid, signature in signatures if keyid == key_id(key)]
     if not own:
         raise BadAttestation("is not signed by this key")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from steelyard.evaluation import layout
+from steelyard.report.layout import PAGE
 from steelyard.report.page import document
-from steelyard.report.report import PAGE
 from steelyard.report.wording import count
 from steelyard.storage.digest import sha256_of
 from steelyard.types import JsonValue

@@ -16,17 +16,9 @@ from steelyard.evaluation.manifest import read_manifest
 from steelyard.evaluation.recount import recount
 from steelyard.report.answers import mapped
 from steelyard.report.evidence.files import Check, ReportFolders, fault, read_bytes
+from steelyard.report.layout import NUMBERS, PAGE
 from steelyard.report.page import document
-from steelyard.report.report import (
-    NUMBERS,
-    PAGE,
-    Report,
-    Request,
-    Scored,
-    draw_report,
-    score_files,
-    score_report,
-)
+from steelyard.report.report import Report, Request, Scored, draw_report, score_files, score_report
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.scoring import summarise
 from steelyard.report.status import counts_of

@@ -26,7 +26,7 @@ from steelyard.report.evidence.lone_page import check_lone_page, check_page_numb
 from steelyard.report.evidence.recomputation import check_figures, check_row_counts, check_scores
 from steelyard.report.evidence.report_statement import ATTESTATION, report_statement
 from steelyard.report.evidence.signature import AttestationCheck, check_attestation, say_who_vouches
-from steelyard.report.report import NUMBERS, PAGE, SCORES
+from steelyard.report.layout import NUMBERS, PAGE, SCORES
 from steelyard.types import JsonValue
 
 __all__ = ["Check", "NotAReport", "ReportFolders", "folder_of", "verify_report"]

@@ -29,8 +29,8 @@ from steelyard.report.evidence.recomputation import UNREADABLE, compare_numbers,
 from steelyard.report.evidence.report_statement import ATTESTATION
 from steelyard.report.evidence.signature import AttestationCheck, check_attestation, say_who_vouches
 from steelyard.report.evidence.verify import say_what_is_unchecked, verify_report
+from steelyard.report.layout import NUMBERS, PAGE
 from steelyard.report.page import document
-from steelyard.report.report import NUMBERS, PAGE
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.files import FileStore
 from steelyard.types import JsonValue

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.report.report import NUMBERS
+from steelyard.report.layout import NUMBERS
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.judge.evidence import verdicts_again
