@@ -6,7 +6,7 @@ A benchmark prints a Markdown table and its figures as JSON. One that fails is n
 import subprocess
 import sys
 
-BENCHMARKS = ("machine", "operator", "training", "evaluation", "views", "platform")
+BENCHMARKS = ("machine", "imports", "operator", "training", "evaluation", "views", "platform")
 
 
 def main() -> int:

@@ -1,0 +1,1 @@
+"""Imports: processor time and memory of a fresh interpreter."""
