@@ -87,6 +87,17 @@ def test_docstrings_and_names() -> None:
     assert not lines, "\n" + "\n".join(lines)
 
 
+def test_files_that_docstrings_name_exist() -> None:
+    lines = [
+        f"{path.relative_to(ROOT)}: there is no {name} beside it, nor above"
+        for path in FILES
+        for docstring in re.findall(r'"""(.*?)"""', path.read_text(), re.DOTALL)
+        for name in re.findall(r"`([a-z][\w/]*\.py)`", docstring)
+        if not any((folder / name).exists() for folder in (*path.parents, ROOT / "src/steelyard"))
+    ]
+    assert not lines, "\n" + "\n".join(lines)
+
+
 @pytest.mark.parametrize(
     "code",
     [

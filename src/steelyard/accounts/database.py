@@ -1,6 +1,6 @@
 """The protocols of the accounts database: who may do what, what was asked and not yet answered, what is claimed.
 
-`sqlite_accounts.py`, `sqlite_outbox.py` and `sqlite_claims.py` speak them; what SQLite refuses they raise as a
+`sqlite/accounts.py`, `sqlite/outbox.py` and `sqlite/claims.py` implement them; what SQLite refuses they raise as a
 DatabaseError. On a cluster PostgreSQL will. Everything is durable when a method returns. Times come in.
 """
 

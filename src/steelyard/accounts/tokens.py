@@ -45,7 +45,7 @@ class Principal:
     grants: tuple[AccessGrant, ...]
     expires: datetime
     _scopes: dict[tuple[str, str], Scope] = field(default_factory=dict, compare=False, repr=False)
-    """Principals of tokens that were checked already: the API checks twice for every request."""
+    """Scopes that were computed already, by resource and function: the API asks for one twice in every request."""
 
     def allows(self, resource: APIResource, function: APIFunction, account: str, entity: str) -> bool:
         return self.scope(resource, function).covers(account, entity)

@@ -2,8 +2,8 @@
 
 `consume` is for services whose effects are messages: positions and outputs are one transaction. `follow` (`follow.py`)
 is for those whose effects lie in a database of their own, with the positions beside them. A message that is malformed,
-or at which the step fails although no engine does, is put aside (`quarantine.py`), and the others go on without it. An
-engine that fails ends the process, and the log delivers again.
+or at which the step fails although no engine does, is put aside (`quarantine/dead_letters.py`), and the others go on
+without it. An engine that fails ends the process, and the log delivers again.
 """
 
 import asyncio

@@ -1,9 +1,10 @@
 """The loop of consumers whose effects lie in a database of their own, with the positions beside them.
 
-Records go into an outlet, many at once. Of a batch that the outlet cannot take, the parts that it can take go in, and a
-record at which it fails alone is put aside: a mark in QUARANTINE, under the consumer's name, says so (`aside.py`). The
-topic is compacted and a record is its key's whole state, so that nothing needs to wait: the key's next record is tried
-as any other, and ends its quarantine. A release, and every start of the consumer, tries the newest record once more.
+Records go into an outlet, many at once. Of a batch that the outlet cannot take, the parts that it can take go in, and
+a record at which it fails alone is put aside: a mark in QUARANTINE, under the consumer's name, says so
+(`quarantine/marks.py`). The topic is compacted and a record is its key's whole state, so that nothing needs to wait:
+the key's next record is tried as any other, and ends its quarantine. A release, and every start of the consumer,
+tries the newest record once more.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""The event log's protocol: `sqlite.py` and `memory.py` speak it, and `contract.py` holds them to the same rules.
+"""Protocol of the event log.
+
+`sqlite/log.py` and `in_memory.py` implement it; `steelyard.testing.engines.log` holds its contract.
 
 Records are in order per key; a key's partition is `murmur2_random` of the key, as Kafka's clients compute it. A
 compacted topic keeps the newest record of each key, and a record without a value (a tombstone) ends its key.

@@ -1,6 +1,6 @@
 """One call of one replica: what can come of it.
 
-Nothing here retries; an `Outcome` says what happened, and pool and engine decide what follows. `clients` makes
+Nothing here retries; an `Outcome` says what happened; `pool.py` and `settle.py` decide what follows. `clients` makes
 the calls.
 """
 

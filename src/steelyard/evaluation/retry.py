@@ -1,6 +1,6 @@
 """The one retry layer's rules: which answers are worth another try, and how long to wait for it.
 
-Pure: the pool applies them to replicas, the engine to rows.
+Pure: `pool.py` applies them to replicas, `settle.py` to rows.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The protocol between our code and a Kubernetes API: raw objects in, raw objects out.
 
-`client.RestCluster` speaks it to a server, `memory.MemoryCluster` is the double; `contract.py` holds both to
+`client.RestCluster` speaks it to a server, `memory.MemoryCluster` is the double; `simulation/contract.py` holds both to
 the same rules. Refusals are the exceptions of `errors.py`.
 """
 

@@ -1,6 +1,6 @@
 """The meaning of a query, in plain terms over parsed entities: the reference for every form of the view.
 
-Pure. `memory.py` is made of it, and the API lays entities that the view does not show yet over a query's result.
+Pure. `in_memory.py` is made of it, and the API lays entities that the view does not show yet over a query's result.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

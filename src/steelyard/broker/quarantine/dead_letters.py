@@ -4,7 +4,7 @@
 to DEAD with its reason; a mark in QUARANTINE says that its key is shut. The message itself and what comes for the key
 go to WAITING, in order. Once somebody has looked, a RELEASE lets all of it be worked off, a DROP all but the message
 that failed. A mark, or the tombstone that ends it, names the last message that it has seen: read again, that changes
-nothing. One group alone may work a topic off in this way. `quarantined.py` is for those who look.
+nothing. One group alone may work a topic off in this way. `marks.py` is for those who look.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The members of a consumer group in SQLite: who lives, and who holds which partition. `sqlite.py` calls this.
+"""The members of a consumer group in SQLite: who lives, and who holds which partition. `log.py` calls this.
 
 A member is known by its process, so that who was killed is succeeded at once, and by a lease, for who has stalled.
 Times are of the machine's monotonic clock, which all processes share: a clock that is set does not end a lease.

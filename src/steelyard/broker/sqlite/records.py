@@ -1,4 +1,4 @@
-"""The tables of the log in SQLite, and what is done to its records within a transaction. `sqlite.py` calls this.
+"""The tables of the log in SQLite, and what is done to its records within a transaction. `log.py` calls this.
 
 A record's rowid is its place (topic and partition) in the high bits and its offset in the low ones, so that a partition
 lies together, in order. Offsets of all places come from one counter: a batch of any size takes one step for its

@@ -205,7 +205,7 @@ NOTHING = (observe(JOBS[0], (), ()), BEGIN, SETTINGS)
 
 
 def definition(said: str, path: Path) -> bool:
-    """A framework's own definition, which `definition.py` reads, is blamed as a whole where it is none."""
+    """A framework's own definition, which `frameworks/definition.py` reads, is blamed as a whole where it is none."""
     return path[0] == "frameworkSpec" and said.startswith("spec.frameworkSpec")
 
 

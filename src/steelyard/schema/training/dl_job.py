@@ -1,6 +1,6 @@
 """DLJob, our generic training job, and Framework, what such jobs have in common: both are data.
 
-The operator's `training/definition.py` reads them; docs/training/frameworks.md shows how they are written.
+`operator/training/frameworks/definition.py` reads them; docs/training/frameworks.md shows how they are written.
 """
 
 from typing import Literal

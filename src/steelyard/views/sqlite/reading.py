@@ -1,4 +1,4 @@
-"""Runs a query on the view's tables: works for `Database.read`, each on one snapshot; `sqlite.py` calls."""
+"""Runs a query on the view's tables: works for `Database.read`, each on one snapshot; `view.py` calls."""
 
 import sqlite3
 from itertools import product

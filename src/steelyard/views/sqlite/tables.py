@@ -1,4 +1,4 @@
-"""The view's tables in SQLite: one per kind, with a column for each filter and each time. Pure; `sqlite.py` fills them.
+"""The view's tables in SQLite: one per kind, with a column for each filter and each time. Pure; `view.py` fills them.
 
 Filters and orders lie in `fields.py`, and the tables are made of them. Whoever changes them there adds a migration
 here, with the columns' values taken from the JSON.

@@ -1,4 +1,4 @@
-"""Writes of the sink to the view's tables: works for `Database.write`, each one transaction; `sqlite.py` calls."""
+"""Writes of the sink to the view's tables: works for `Database.write`, each one transaction; `view.py` calls."""
 
 import sqlite3
 from collections import defaultdict
