@@ -37,9 +37,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def install(wheel: Path, tmp_path: Path) -> Callable[..., Path]:
     """Installs the wheel with its extras into an empty environment, and gives its interpreter."""
 
-    def installed(extras: str = "", *options: str | Path) -> Path:
+    def installed(extras: str = "", *options: str | Path, base: str | Path = sys.executable) -> Path:
         python = tmp_path / "environment" / "bin" / "python"
-        run(UV, "venv", "-q", "--python", sys.executable, python.parent.parent, cwd=tmp_path)
+        run(UV, "venv", "-q", "--python", base, python.parent.parent, cwd=tmp_path)
         run(UV, "pip", "install", "-q", *options, "--python", python, f"{wheel}{extras}", cwd=tmp_path)
         return python
 

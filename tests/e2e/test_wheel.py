@@ -1,5 +1,5 @@
 """Tests of a user's installation: the modules of the built wheel, and the wheel with its extra in an empty
-environment, with the newest dependencies.
+environment, with the newest dependencies and with the oldest that it names.
 """
 
 import os
@@ -11,7 +11,9 @@ import pytest
 
 from tests.e2e.conftest import ROOT, run
 from tests.e2e.contents import LISTED, Contents
+from tests.engines.build import Missing
 from tests.interface.python_names import PUBLIC
+from tests.versions.interpreters import OTHERS, RUNNING, VERSIONS, interpreter
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -39,8 +41,23 @@ def test_what_is_left_out_of_the_wheel_exists() -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
-def test_an_unpinned_installation_runs_the_example(install: Callable[..., Path], tmp_path: Path) -> None:
-    python = install("[local]", "--compile-bytecode")
+@pytest.mark.parametrize(
+    ("version", "resolution"),
+    [
+        (RUNNING, "highest"),
+        pytest.param(RUNNING, "lowest-direct", marks=pytest.mark.soak),
+        *(pytest.param(version, "highest", marks=pytest.mark.soak) for version in OTHERS),
+        pytest.param(VERSIONS[-1], "lowest-direct", marks=pytest.mark.soak),
+    ],
+)
+def test_an_unpinned_installation_runs_the_example(
+    version: str, resolution: str, install: Callable[..., Path], tmp_path: Path
+) -> None:
+    try:
+        base = interpreter(version)
+    except Missing as reason:
+        pytest.skip(str(reason))
+    python = install("[local]", "--compile-bytecode", "--resolution", resolution, base=base)
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     steelyard = python.parent / "steelyard"
     state = tmp_path / "state"
