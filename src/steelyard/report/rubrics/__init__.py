@@ -1,4 +1,4 @@
-"""Ways to score: a module per kind of answer, and `find_rubric`, which finds any installed one by its name."""
+"""Rubrics: a module per kind of answer, and `find_rubric`, which finds any installed rubric by its name."""
 
 from steelyard.report.rubrics.find import (
     GROUP,

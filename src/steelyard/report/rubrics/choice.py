@@ -1,6 +1,6 @@
-"""The rubric `choice.MultipleChoice`: which of the listed options does the answer choose?
+"""The rubric `choice.MultipleChoice`: the answer chooses one of the listed options.
 
-`option_reading` says which option an answer chooses, if it chooses one.
+`option_reading` finds the option that an answer chooses.
 """
 
 from collections import Counter
@@ -14,9 +14,9 @@ from steelyard.report.results import Answer, Results, Table
 from steelyard.report.rubrics.columns import value
 from steelyard.report.rubrics.option_reading import read_option
 from steelyard.report.rubrics.option_words import OptionWords
+from steelyard.report.rubrics.plain_text import Unclear
 from steelyard.report.rubrics.rows import FIELD, TARGET, NoTarget, answer_text, right_or_wrong, targets
 from steelyard.report.rubrics.unread import UNREAD, unread_tables
-from steelyard.report.rubrics.written import Unclear
 from steelyard.report.summary import What, summarise_scores
 from steelyard.types import Json
 
@@ -51,10 +51,10 @@ class MultipleChoice:
         options = options_of(listed)
         letters = letters_of(listed, len(options) or self.most)
         truth = [_letter_of(target, letters, options, answer) for target in targets(answer, self.target)]
-        said = answer_text(answer, self.field)
-        if said is None:
+        text = answer_text(answer, self.field)
+        if text is None:
             return right_or_wrong(False, truth, None) | {"unread": None}
-        choice = read_option(said, letters, options)
+        choice = read_option(text, letters, options)
         if isinstance(choice, Unclear):
             return right_or_wrong(False, truth, None) | {"unread": choice.reason}
         return right_or_wrong(choice in truth, truth, choice) | {"unread": None}
@@ -63,18 +63,18 @@ class MultipleChoice:
         results = summarise_scores(
             scores, What("multiple_choice", "Multiple choice", note="the option chosen is the right one")
         )
-        return replace(results, tables=(*results.tables, _by_letter(scores), *unread_tables(scores)))
+        return replace(results, tables=(*results.tables, _letter_table(scores), *unread_tables(scores)))
 
 
 def options_of(listed: Any) -> tuple[str, ...]:
-    """The options of a row: a list of texts, or `{"text": […], "label": […]}` as ARC has them."""
+    """Return the options of a row: a list of texts, or `{"text": […], "label": […]}` as in ARC."""
     if isinstance(listed, dict):
         listed = listed.get("text")
     return tuple(str(option) for option in listed or ())[: len(LETTERS)]
 
 
 def letters_of(listed: Any, number: int) -> str:
-    """Names of the options: the labels that the dataset has (ARC's, some of them 1 to 4), or A, B, C …"""
+    """Return the letters of the options: the dataset's own labels (ARC's, some of them 1 to 4), or A, B, C …"""
     labels = [str(label) for label in listed.get("label") or ()] if isinstance(listed, dict) else []
     letters = "".join(labels).upper()
     usable = (
@@ -84,7 +84,7 @@ def letters_of(listed: Any, number: int) -> str:
 
 
 def _letter_of(truth: str, letters: str, options: Sequence[str], answer: Answer) -> str:
-    """The letter of a target: an option's words before a letter, a letter before an index (MMLU's, from 0)."""
+    """Return the letter of a target, read as an option's words, else as a letter, else as an index from 0 (MMLU)."""
     if truth in options:
         return letters[options.index(truth)]
     bare = truth.strip().strip("()[].:").upper()
@@ -92,17 +92,17 @@ def _letter_of(truth: str, letters: str, options: Sequence[str], answer: Answer)
         return bare
     if bare.isdecimal() and int(bare) < len(letters):
         return letters[int(bare)]
-    if (of_words := OptionWords(tuple(options), letters).equal(truth)) is not None:
-        return of_words
+    if (letter := OptionWords(tuple(options), letters).equal(truth)) is not None:
+        return letter
     raise NoTarget(
         f"row {answer.index} of the dataset has the target {truth!r}, which is none of its choices: "
         + (", ".join(map(repr, options)) or f"{letters[0]} to {letters[-1]}")
     )
 
 
-def _by_letter(scores: pa.Table) -> Table:
+def _letter_table(scores: pa.Table) -> Table:
     """Return a table of how often each letter is chosen and how often it is right."""
-    true = Counter(one for label in scores["label"].to_pylist() for one in (label or "").split(" | "))
+    true = Counter(letter for label in scores["label"].to_pylist() for letter in (label or "").split(" | "))
     chosen = Counter(letter or NO_CHOICE for letter in scores["prediction"].to_pylist())
     right = Counter(scores.filter(scores["correct"])["prediction"].to_pylist())
     rows = tuple(

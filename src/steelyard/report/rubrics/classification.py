@@ -1,10 +1,8 @@
-"""The rubric `classification.Classification`.
+"""The rubric `classification.Classification`: one label per answer, with probabilities where the system gives them.
 
-One label per answer, with probabilities where the system gives them.
-
-Reads `label` of the dataset view and `responses[0].label`, optionally `responses[0].probabilities`, of the
-output; other names by its arguments. Labels are compared as text, so that 3 and "3" agree. A question without
-an answer counts as wrong: a system gains nothing by staying silent.
+It reads `label` of the dataset view and `responses[0].label`, optionally `responses[0].probabilities`, of the output;
+its arguments may name other fields. Labels are compared as text, so that 3 and "3" agree. A question without an answer
+counts as wrong: a system gains nothing by staying silent.
 """
 
 from collections.abc import Mapping
@@ -18,8 +16,8 @@ import pyarrow.compute as pc
 from steelyard.report.page import figures
 from steelyard.report.page.ranking_figures import area_metrics, area_table, curves
 from steelyard.report.results import Answer, Figure, Metric, Results, Table
-from steelyard.report.rubrics import words
 from steelyard.report.rubrics.columns import value
+from steelyard.report.rubrics.normalisation import normalise
 from steelyard.report.rubrics.rows import text_of
 from steelyard.report.statistics.calibration import Calibration, StatedProbabilities, calibration
 from steelyard.report.statistics.confusion import (
@@ -48,14 +46,12 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("brier", pa.float64()),
     ("probabilities", pa.map_(pa.string(), pa.float64())),
 ]
-
-
 MOST_LABELS = 2000
-"""Labels above which figures of each say nothing, and cost gigabytes."""
+"""Most labels for metrics of each class: with more they say nothing, and cost gigabytes."""
 
 
 class NoLabel(ValueError):
-    """The dataset has no truth for this row: it cannot be scored."""
+    """The dataset has no label for this row, so that it cannot be scored."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,7 @@ class Classification:
     target: str = "label"
     field: str = "label"
     normalise: bool = False
-    """Labels are compared without case, punctuation and articles: for a model that writes "Positive."."""
+    """True if labels are compared without case, punctuation and articles, for a model that writes "Positive."."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -78,12 +74,12 @@ class Classification:
         truth = value(self.target, answer.row)
         if truth is None:
             raise NoLabel(f"row {answer.index} of the dataset has no {self.target}")
-        label = self._named(truth)
+        label = self._label_text(truth)
         response: Mapping[str, Any] = answer.responses[0] if answer.responses else {}
-        said = response.get(self.field)
-        prediction = None if said is None else self._named(said)
+        answered = response.get(self.field)
+        prediction = None if answered is None else self._label_text(answered)
         stated = {
-            self._named(name): share for name, share in dict(response.get("probabilities") or {}).items()
+            self._label_text(name): share for name, share in dict(response.get("probabilities") or {}).items()
         }
         usable = prediction in stated and all(_is_probability(share) for share in stated.values())
         return {
@@ -92,34 +88,39 @@ class Classification:
             "prediction": prediction,
             "correct": prediction == label,
             "probability": min(1.0, stated[prediction]) if usable and prediction is not None else None,
-            "brier": _brier(stated, label) if usable else None,
+            "brier": _brier_score(stated, label) if usable else None,
             "probabilities": list(stated.items()) if usable and len(stated) <= MOST_CLASSES else None,
         }
 
-    def _named(self, label: object) -> str:
-        return words.normalised(text_of(label)) if self.normalise else text_of(label)
+    def _label_text(self, label: object) -> str:
+        return normalise(text_of(label)) if self.normalise else text_of(label)
 
     def summarise(self, scores: pa.Table) -> Results:
         clusters = clusters_of(scores)
         labels = scores["label"].to_pylist()
-        said, strange = merge_strange(scores["prediction"].to_pylist(), labels)
+        predictions, strange = merge_strange(scores["prediction"].to_pylist(), labels)
         if len(set(labels)) > MOST_LABELS:
-            return _plain(scores, len(set(labels)))
-        coded = encode(labels, said, clusters)
+            return _summarise_without_classes(scores, len(set(labels)))
+        coded = encode(labels, predictions, clusters)
         correct = np.asarray(scores["correct"].to_numpy(), dtype=np.bool_)
         accuracy = proportion(correct, clusters)
         answered = proportion(coded.prediction >= 0, clusters)
         classes, averages = per_class(coded)
-        certain = self._calibration(scores)
+        calibrated = self._calibration(scores)
         ranked = _ranking(scores, coded)
-        metrics = (*_metrics(accuracy, answered, averages, certain), *area_metrics(ranked))
+        metrics = (*_metrics(accuracy, answered, averages, calibrated), *area_metrics(ranked))
+        limits = [*_limits(accuracy, answered, clusters, calibrated)]
+        if strange:
+            limits.append(
+                f"{count(strange)} different predictions are no label of the dataset; they are shown as {OTHER}."
+            )
         return Results(
             headline=_headline(accuracy, answered),
             metrics=metrics,
-            figures=(*_figures(metrics, classes, coded, certain), *curves(ranked)),
+            figures=(*_figures(metrics, classes, coded, calibrated), *curves(ranked)),
             tables=(_class_table(classes), *_confusions(coded), *area_table(ranked)),
-            limits=(*_limits(accuracy, answered, clusters, certain), *_strange(strange)),
-            numbers=_numbers(classes, averages, coded, certain) | {"ranking": ranked},
+            limits=tuple(limits),
+            numbers=_numbers(classes, averages, coded, calibrated) | {"ranking": ranked},
         )
 
     def _calibration(self, scores: pa.Table) -> Calibration | None:
@@ -137,20 +138,15 @@ class Classification:
         )
 
 
-def _strange(texts: int) -> tuple[str, ...]:
-    if texts == 0:
-        return ()
-    return (f"{count(texts)} different predictions are no label of the dataset; they are shown as {OTHER}.",)
-
-
-def _plain(scores: pa.Table, labels: int) -> Results:
+def _summarise_without_classes(scores: pa.Table, labels: int) -> Results:
     results = summarise_scores(scores, What("accuracy", "Accuracy", note="answers that were right"))
     limit = f"The dataset has {count(labels)} labels: too many for figures of each."
     return replace(results, limits=(*results.limits, limit))
 
 
 def _ranking(scores: pa.Table, coded: Coded) -> Ranking | None:
-    """None without probabilities (scores of earlier versions lack the column), with one class, or very many."""
+    """Return the curves; None without probabilities, with one class, or with very many."""
+    # Files of scores of earlier versions have no such column.
     if "probabilities" not in scores.column_names or len(coded.labels) > MOST_CLASSES:
         return None
     stated = np.asarray(pc.is_valid(scores["probabilities"]).to_numpy(), dtype=np.bool_)
@@ -164,8 +160,8 @@ def _is_probability(share: object) -> bool:
     return isinstance(share, int | float) and 0 <= share <= 1 + 1e-6  # float32 sums may be a little above
 
 
-def _brier(stated: Mapping[str, float], label: str) -> float:
-    """The squared distance from certainty of the truth; a class that is not listed was given 0."""
+def _brier_score(stated: Mapping[str, float], label: str) -> float:
+    """Return the squared distance from certainty of the right label; a class that is not listed has 0."""
     return sum((share - (name == label)) ** 2 for name, share in stated.items()) + (label not in stated)
 
 
@@ -179,7 +175,7 @@ def _headline(accuracy: Estimate, answered: Estimate) -> str:
 
 
 def _metrics(
-    accuracy: Estimate, answered: Estimate, averages: Averages, certain: Calibration | None
+    accuracy: Estimate, answered: Estimate, averages: Averages, calibrated: Calibration | None
 ) -> tuple[Metric, ...]:
     metrics = [Metric("accuracy", "Accuracy", accuracy, note="answers that were right")]
     if answered.value != 1:
@@ -191,22 +187,22 @@ def _metrics(
             Metric(f"{name}_{kind}", f"{kind.capitalize()} {titles[name]}", of[name], note=note)
             for name in of
         ]
-    if certain:
+    if calibrated:
         metrics.append(
             Metric(
                 "calibration_error",
                 "Calibration error",
-                certain.error,
+                calibrated.error,
                 note="root mean square gap of certainty and truth, without what chance adds",
             )
         )
         note = "0 is perfect, 2 is certain and wrong"
-        metrics.append(Metric("brier", "Brier score", certain.brier, "number", note, (0.0, 2.0)))
+        metrics.append(Metric("brier", "Brier score", calibrated.brier, "number", note, (0.0, 2.0)))
     return tuple(metrics)
 
 
 def _figures(
-    metrics: tuple[Metric, ...], classes: tuple[PerClass, ...], coded: Coded, certain: Calibration | None
+    metrics: tuple[Metric, ...], classes: tuple[PerClass, ...], coded: Coded, calibrated: Calibration | None
 ) -> tuple[Figure, ...]:
     shown = [
         figures.intervals(
@@ -218,8 +214,8 @@ def _figures(
         shown.append(figures.confusion_matrix(coded.labels, matrix(coded)))
     bars = [(row.label, row.f1) for row in classes]
     shown.append(figures.class_bars("F1 of each class", bars))
-    if certain:
-        shown.append(figures.reliability(certain))
+    if calibrated:
+        shown.append(figures.reliability(calibrated))
     return tuple(shown)
 
 
@@ -238,9 +234,9 @@ def _confusions(coded: Coded) -> tuple[Table, ...]:
     counts = matrix(coded)
     names = (*coded.labels, NO_ANSWER)
     wrong = [
-        (coded.labels[true], names[said], int(counts[true, said]))
-        for true, said in zip(*np.nonzero(counts), strict=True)
-        if true != said
+        (coded.labels[true], names[predicted], int(counts[true, predicted]))
+        for true, predicted in zip(*np.nonzero(counts), strict=True)
+        if true != predicted
     ]
     if not wrong:
         return ()
@@ -252,32 +248,32 @@ def _confusions(coded: Coded) -> tuple[Table, ...]:
 
 
 def _limits(
-    accuracy: Estimate, answered: Estimate, clusters: Any, certain: Calibration | None
+    accuracy: Estimate, answered: Estimate, clusters: Any, calibrated: Calibration | None
 ) -> tuple[str, ...]:
     questions = int(np.unique(clusters).size)
-    said = [
+    limits = [
         f"The figures hold for data like these {count(questions)} questions; other data may be harder or easier.",
         "The interval covers chance in the choice of questions. It knows nothing of wrong labels.",
     ]
     if questions < accuracy.n:
-        said.append("Questions asked several times count as one where intervals are made.")
+        limits.append("Questions asked several times count as one where intervals are made.")
     if answered.value is not None and answered.value < 1:
         missing = round((1 - answered.value) * answered.n)
-        said.append(unanswered(missing))
-    if certain:
-        said.append(
-            f"The plain expected calibration error (ECE) is {percent(certain.plug_in)}; a perfectly calibrated system "
-            f"with so many answers would read about {percent(certain.plug_in_of_chance)}, by chance alone."
+        limits.append(unanswered(missing))
+    if calibrated:
+        limits.append(
+            f"The plain expected calibration error (ECE) is {percent(calibrated.plug_in)}; a perfectly calibrated "
+            f"system with so many answers would read about {percent(calibrated.plug_in_of_chance)}, by chance alone."
         )
-    if certain and certain.rows < accuracy.n:
-        said.append(
-            f"Only {count(certain.rows)} answers came with probabilities; calibration is theirs alone."
+    if calibrated and calibrated.rows < accuracy.n:
+        limits.append(
+            f"Only {count(calibrated.rows)} answers came with probabilities; calibration is theirs alone."
         )
-    return tuple(said)
+    return tuple(limits)
 
 
 def _numbers(
-    classes: tuple[PerClass, ...], averages: Averages, coded: Coded, certain: Calibration | None
+    classes: tuple[PerClass, ...], averages: Averages, coded: Coded, calibrated: Calibration | None
 ) -> Json:
     return {
         "perClass": list(classes),
@@ -287,5 +283,5 @@ def _numbers(
             "columns": [*coded.labels, NO_ANSWER],
             "matrix": matrix(coded).tolist(),
         },
-        "calibration": certain,
+        "calibration": calibrated,
     }

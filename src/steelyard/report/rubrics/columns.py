@@ -1,6 +1,6 @@
-"""Columns that a rubric asks for by several names: `target|answer|label` is the first of these that there is.
+"""Columns that a rubric names by several names: `target|answer|label` is the first of these that the dataset has.
 
-An empty name stands for "or none": `choices|` may be missing. A column that is called `a|b` itself is found too.
+An empty name stands for "or none": `choices|` may be missing. A column may also have the name `a|b` itself.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,6 +23,6 @@ def named(wanted: str) -> str:
 
 
 def value(wanted: str, row: Mapping[str, Any]) -> Any:
-    """The row's value in the column that is meant; None where there is no such column."""
+    """Return the row's value in the first of these columns; None if it has none of them."""
     name = present(wanted, row)
     return None if name is None else row[name]

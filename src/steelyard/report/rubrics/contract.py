@@ -1,9 +1,9 @@
-"""Promises of every rubric, as a check that an author's own test calls:
+"""The contract of every rubric, as a check that an author's own test calls:
 
     check_rubric(MyRubric(), right=Answer(…), wrong=Answer(…))
 
-`right` and `wrong` are two answers that the rubric must tell apart; a skipped row and rows without truth are made
-from them. `BrokenContract` says which promise is broken.
+`right` and `wrong` are two answers of which the rubric must score the first higher; a skipped row and rows without a
+target are made from them. `BrokenContract` says which promise is broken.
 """
 
 import copy
@@ -29,14 +29,15 @@ class BrokenContract(AssertionError):
 
 def check_rubric(rubric: Rubric, right: Answer, wrong: Answer) -> None:
     """Check all promises below; quick, and without files."""
-    _must(_frozen(rubric), "a rubric is a frozen dataclass")
+    parameters = getattr(type(rubric), "__dataclass_params__", None)
+    _require(bool(getattr(parameters, "frozen", False)), "a rubric is a frozen dataclass")
     check_schema(rubric)
     skipped = dataclasses.replace(right, responses=None)
     for answer in (right, wrong, skipped):
         check_pure(rubric, answer)
-    _must(rubric.score(right)["correct"] is True, "the right answer is correct")
-    _must(rubric.score(wrong)["correct"] is False, "the wrong answer is not correct")
-    _must(rubric.score(right)["score"] > rubric.score(wrong)["score"], "the right answer scores higher")
+    _require(rubric.score(right)["correct"] is True, "the right answer is correct")
+    _require(rubric.score(wrong)["correct"] is False, "the wrong answer is not correct")
+    _require(rubric.score(right)["score"] > rubric.score(wrong)["score"], "the right answer scores higher")
     check_skipped(rubric.score(skipped))
     check_nameless(rubric, right)
     for answers in (
@@ -52,7 +53,7 @@ def check_rubric(rubric: Rubric, right: Answer, wrong: Answer) -> None:
 
 
 def scores_of(rubric: Rubric, answers: Sequence[Answer], cluster: int | None = None) -> pa.Table:
-    """The table that `summarise` sees; with `cluster`, that many rows in a row share a cluster."""
+    """Return the table that `summarise` gets; with `cluster`, that many consecutive rows share a cluster."""
     rows = [
         {"_index_": index, "_replication_": "r0", **rubric.score(answer)}
         for index, answer in enumerate(answers)
@@ -65,35 +66,37 @@ def scores_of(rubric: Rubric, answers: Sequence[Answer], cluster: int | None = N
 
 
 def check_schema(rubric: Rubric) -> None:
-    """`score`, `label`, `prediction` and `correct` are there, and nothing that the table of scores adds."""
+    """Check that `score`, `label`, `prediction` and `correct` are columns, and none that the table of scores adds."""
     for name, kind in COLUMNS:
         there = name in rubric.scores.names and rubric.scores.field(name).type.equals(kind)
-        _must(there, f"`scores` has {name}: {kind}")
+        _require(there, f"`scores` has {name}: {kind}")
     for name in rubric.scores.names:
         taken = name.startswith(("_", "group:")) or name == STATUS
-        _must(not taken, f"{name}: names with _ and group: are taken, and status")
+        _require(not taken, f"{name}: names with _ and group: are taken, and status")
 
 
 def check_pure(rubric: Rubric, answer: Answer) -> None:
-    """Twice the same, nothing changed, and what the schema says."""
+    """Check that scoring gives the same twice, changes nothing, and has the columns of the schema."""
     before = copy.deepcopy(answer)
     first, second = rubric.score(answer), rubric.score(answer)
-    _must(first == second, "the same answer scores the same twice")
-    _must(answer == before, "scoring changes nothing")
+    _require(first == second, "the same answer scores the same twice")
+    _require(answer == before, "scoring changes nothing")
     columns = set(first) - {STATUS}
-    _must(columns == set(rubric.scores.names), f"the row has just the columns of `scores`: {sorted(first)}")
+    _require(
+        columns == set(rubric.scores.names), f"the row has just the columns of `scores`: {sorted(first)}"
+    )
     pa.Table.from_pylist([first], rubric.scores)
     status, score = first.get(STATUS), first["score"]
-    _must(status is None or status in STATUSES, f"a status is one of {', '.join(STATUSES)}")
+    _require(status is None or status in STATUSES, f"a status is one of {', '.join(STATUSES)}")
     finite = score is not None and math.isfinite(score)
-    _must(finite or status == LEFT_OUT, "the score is a finite number, unless the row is left out")
+    _require(finite or status == LEFT_OUT, "the score is a finite number, unless the row is left out")
 
 
 def check_skipped(scored: Json) -> None:
-    """A system gains nothing by staying silent."""
-    _must(scored["score"] == 0, "a skipped row scores 0")
-    _must(scored["correct"] is False, "a skipped row is not correct")
-    _must(scored["prediction"] is None, "a skipped row has no prediction")
+    """Check that a system gains nothing by staying silent."""
+    _require(scored["score"] == 0, "a skipped row scores 0")
+    _require(scored["correct"] is False, "a skipped row is not correct")
+    _require(scored["prediction"] is None, "a skipped row has no prediction")
 
 
 def check_nameless(rubric: Rubric, right: Answer) -> None:
@@ -105,7 +108,7 @@ def check_nameless(rubric: Rubric, right: Answer) -> None:
     try:
         rubric.score(empty)
     except ValueError as error:
-        _must("4711" in str(error), f"the error of a row without truth names the row: {error}")
+        _require("4711" in str(error), f"the error of a row without truth names the row: {error}")
     else:
         raise BrokenContract("a row without truth cannot be scored: ValueError")
 
@@ -117,31 +120,27 @@ def check_summary(rubric: Rubric, answers: Sequence[Answer]) -> None:
     for cluster in (None, 2):
         scores = scores_of(rubric, answers, cluster)
         results = rubric.summarise(scores)
-        _must(results == rubric.summarise(scores), "the same scores say the same twice")
+        _require(results == rubric.summarise(scores), "the same scores say the same twice")
         _check_results(results)
 
 
 def _check_results(results: Results) -> None:
-    _must(bool(results.headline), "there is a headline")
-    _must(bool(results.metrics), "there is at least one metric")
+    _require(bool(results.headline), "there is a headline")
+    _require(bool(results.metrics), "there is at least one metric")
     names = [metric.name for metric in results.metrics]
-    _must(len(set(names)) == len(names), f"metrics have names of their own: {names}")
+    _require(len(set(names)) == len(names), f"metrics have names of their own: {names}")
     for metric in results.metrics:
         estimate = metric.estimate
         if estimate.value is None or estimate.low is None or estimate.high is None:
             continue
         holds = estimate.low - 1e-9 <= estimate.value <= estimate.high + 1e-9
-        _must(holds, f"{metric.name}: the interval holds the value: {estimate}")
+        _require(holds, f"{metric.name}: the interval holds the value: {estimate}")
         if metric.unit == "share":
-            _must(
+            _require(
                 estimate.low >= 0 and estimate.high <= 1, f"{metric.name}: a share's interval lies in 0 to 1"
             )
 
 
-def _frozen(rubric: Rubric) -> bool:
-    return bool(getattr(getattr(type(rubric), "__dataclass_params__", None), "frozen", False))
-
-
-def _must(holds: bool, promise: str) -> None:
+def _require(holds: bool, promise: str) -> None:
     if not holds:
         raise BrokenContract(promise)

@@ -1,8 +1,8 @@
-"""Finds a rubric by its name: `module.Name`, `module.Name?arg=value`, or the kebab-case of Name where only
-one rubric has it.
+"""Finds a rubric by its name: `module.Name`, `module.Name?arg=value`, or the kebab-case of Name if only one rubric has
+it.
 
-Rubrics are entry points of the group `steelyard.rubrics`, so that any installed distribution can bring its
-own. Each is a dataclass whose fields are the arguments.
+Rubrics are entry points of the group `steelyard.rubrics`, so that any installed distribution can have its own. A rubric
+is a dataclass whose fields are the arguments.
 """
 
 import dataclasses
@@ -31,16 +31,16 @@ class BadRubricArgument(UsageError):
 def find_rubric(
     reference: str, known: Iterable[EntryPoint] | None = None, files: Mapping[str, str] | None = None
 ) -> Rubric:
-    """The rubric that `reference` names, made with its arguments.
+    """Return the rubric that `reference` names, made with its arguments.
 
-    `files` says where a file lies now that an argument names: a report keeps copies of what its rubrics have read.
+    `files` has the present path of a file that an argument names: a report keeps copies of the files of its rubrics.
     """
     name, _, query = reference.partition("?")
     return _make(_point(name, entry_points(group=GROUP) if known is None else known), query, files or {})
 
 
 def takes(name: str) -> tuple[str, ...]:
-    """The arguments that the rubric of this name takes. Raises NoSuchRubric."""
+    """Return the arguments of the rubric of this name. Raises NoSuchRubric."""
     return _fields(_point(name, entry_points(group=GROUP)).load())
 
 
@@ -60,12 +60,12 @@ def _point(name: str, known: Iterable[EntryPoint]) -> EntryPoint:
 
 
 def alias(name: str) -> str:
-    """`text.ExactMatch` is `exact-match` on the command line."""
+    """Return the name on the command line: `exact-match` for `text.ExactMatch`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name.rpartition(".")[2]).lower()
 
 
 def arguments_of(query: str) -> dict[str, str]:
-    """`a=1&b=2`; `%26` is an ampersand, and a plus is a plus, as patterns need it."""
+    """Return the arguments of `a=1&b=2`; `%26` is an ampersand, and a plus is a plus, as patterns need it."""
     pairs = (part.partition("=") for part in query.split("&") if part)
     return {unquote(name): unquote(given) for name, _, given in pairs}
 
@@ -82,15 +82,13 @@ def _make(point: EntryPoint, query: str, files: Mapping[str, str]) -> Rubric:
     try:
         return cast(Rubric, TypeAdapter(kind).validate_python(arguments))
     except ValidationError as error:
-        raise BadRubricArgument(f"rubric {point.name}, {_message_of(error)}") from error
+        fault = error.errors()[0]
+        if fault["loc"]:
+            message = f"argument {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+        else:  # the rubric's own check, which names the argument itself
+            message = f"argument {fault['msg'].removeprefix('Value error, ')}"
+        raise BadRubricArgument(f"rubric {point.name}, {message}") from error
 
 
 def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind) if field.init)
-
-
-def _message_of(error: ValidationError) -> str:
-    fault = error.errors()[0]
-    if not fault["loc"]:  # the rubric's own check, which names the argument itself
-        return f"argument {fault['msg'].removeprefix('Value error, ')}"
-    return f"argument {'.'.join(map(str, fault['loc']))}: {fault['msg']}"

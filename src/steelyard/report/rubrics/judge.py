@@ -1,7 +1,7 @@
-"""The rubric `judge.Verdict`: what a judge model said of each answer, and how far a second judge agrees.
+"""The rubric `judge.Verdict`: the verdict of a judge model on each answer, and its agreement with a second judge.
 
-It calls nobody: it reads the verdicts that `steelyard.runs.judge` stored beside the answers, in the field `verdicts`
-of each response. An answer without a verdict that could be read has no score; it is left out, and counted.
+It calls no model: it reads the verdicts that `steelyard.runs.judge` stored beside the answers, in the field `verdicts`
+of each response. An answer without a readable verdict has no score; it is left out, and counted.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from steelyard.report.results import Answer, Cell, Metric, Results, Table
 from steelyard.report.rubrics.columns import value
-from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, judged, schema, text_of
+from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, schema, score_row, text_of
 from steelyard.report.statistics.clusters import jackknife_error, sums_of, too_few
 from steelyard.report.statistics.intervals import (
     Estimate,
@@ -32,7 +32,7 @@ from steelyard.types import Json
 
 VERDICTS = "verdicts"
 FEWEST_OF_KAPPA = 30
-"""Independent answers that kappa needs for an interval."""
+"""Fewest independent answers for the interval of kappa."""
 _SCHEMA = schema(
     ("judge", pa.string()),
     ("verdict", pa.string()),
@@ -51,7 +51,7 @@ _REASON = 2000  # characters that are kept
 
 
 class NoVerdicts(ValueError):
-    """No judge was asked about these answers, or not this one."""
+    """Error of a rubric whose judge, or any judge, has given no verdict on these answers."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Verdict:
         said = answer_text(answer, self.field)
         nothing: Json = dict.fromkeys(_SCHEMA.names[4:])
         if not answer.responses or said is None:
-            return judged(0.0, shown, None, False) | nothing
-        first, second = self._of(answer.responses[0], answer.index)
+            return score_row(0.0, shown, None, False) | nothing
+        first, second = self._verdicts_of(answer.responses[0], answer.index)
         worth = first.get("score")
         columns = {
             "judge": first.get("judge"),
@@ -99,11 +99,13 @@ class Verdict:
             "second_fault": second.get("error"),
         }
         if worth is None:  # nobody graded it: it is neither right nor wrong
-            return judged(0.0, shown, said, False) | {"score": None, "correct": None} | columns
-        return judged(worth, shown, said, worth >= self.threshold) | columns
+            return score_row(0.0, shown, said, False) | {"score": None, "correct": None} | columns
+        return score_row(worth, shown, said, worth >= self.threshold) | columns
 
-    def _of(self, response: Mapping[str, Any], index: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """The verdict of this judge, and that of the second one."""
+    def _verdicts_of(
+        self, response: Mapping[str, Any], index: int
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Return the verdict of this judge, and that of the second one; empty if there is none. Raises NoVerdicts."""
         verdicts: Sequence[Mapping[str, Any]] = response.get(VERDICTS) or ()
         if not verdicts:
             raise NoVerdicts(f"no judge was asked about the answer to row {index} (--judge-model)")
@@ -130,8 +132,12 @@ class Verdict:
             note = "wins over the other answer, in both orders; ties count half; a model said so, and may be wrong"
         title = "Win rate" if pairs.num_rows else "Judged"
         results = summarise_scores(scores, What("verdict", title, binary=False, note=note))
-        metrics, tables, limits = [*results.metrics], [*results.tables, *_counts(scores)], [*results.limits]
-        metrics += [*_order(pairs), *_second(scores)]
+        metrics, tables, limits = (
+            [*results.metrics],
+            [*results.tables, *_verdict_table(scores)],
+            [*results.limits],
+        )
+        metrics += [*_order_metric(pairs), *_second_judge_metric(scores)]
         unread = scores.num_rows - scores["fault"].null_count
         if unread:
             limits.append(
@@ -144,7 +150,7 @@ class Verdict:
             metrics += agreement.metrics
             tables.append(agreement.table)
             numbers["agreement"] = agreement.numbers
-        elif _name(scores, "second_judge") is None:
+        elif _judge_name(scores, "second_judge") is None:
             limits.append("No second judge was asked: how far judges agree here is unknown.")
         else:
             limits.append("Two judges were asked, and of no answer could the verdicts of both be read.")
@@ -191,11 +197,11 @@ def agreement_of(both: pa.Table) -> Agreement:
 
 
 def kappa_estimate(first: Integers, second: Integers, clusters: Integers) -> Estimate:
-    """Cohen's kappa with the interval of the agreement, carried over, as sure as kappa's jackknife error over clusters
-    makes it. It is undefined where both said one thing alone.
+    """Return Cohen's kappa with the interval of the agreement, transformed to the scale of kappa; its size follows from
+    kappa's jackknife error over clusters. Kappa is undefined if both judges gave only one verdict.
     """
     size = int(max(first.max(), second.max())) + 1
-    parts = _said_together(first, second, clusters, size)
+    parts = _cluster_sums(first, second, clusters, size)
     value = float(_kappa(parts.sum(axis=0, keepdims=True), size)[0])
     n = int(first.size)
     if not np.isfinite(value):
@@ -205,14 +211,14 @@ def kappa_estimate(first: Integers, second: Integers, clusters: Integers) -> Est
     if sums.equivalent < FEWEST_OF_KAPPA:
         return Estimate(value, None, None, f"no interval: {too_few(sums, FEWEST_OF_KAPPA)}", n)
     error = jackknife_error(parts, lambda totals: _kappa(totals, size))
-    chance = (sums.mean - value) / (1 - value) if value < 1 else _chance(parts, size)
+    chance = (sums.mean - value) / (1 - value) if value < 1 else _expected_agreement(parts, size)
     low, high, method = interval_from_error(sums.mean, error * (1 - chance), sums)
     low, high = (max(-1.0, (bound - chance) / (1 - chance)) for bound in (low, high))
     return Estimate(value, low, high, f"of the agreement: {method}", n, error)
 
 
-def _said_together(first: Integers, second: Integers, clusters: Integers, size: int) -> Floats:
-    """Sum per cluster: equal verdicts, and the verdicts of each judge by value."""
+def _cluster_sums(first: Integers, second: Integers, clusters: Integers, size: int) -> Floats:
+    """Return the sums per cluster: equal verdicts, and the verdicts of each judge by value."""
     _, units = np.unique(clusters, return_inverse=True)
     parts = np.zeros((int(units.max()) + 1, 1 + 2 * size))
     parts[:, 0] = np.bincount(units, weights=(first == second).astype(np.float64))
@@ -221,11 +227,11 @@ def _said_together(first: Integers, second: Integers, clusters: Integers, size: 
     return parts
 
 
-def _chance(parts: Floats, size: int) -> float:
-    """The agreement that chance would give."""
+def _expected_agreement(parts: Floats, size: int) -> float:
+    """Return the agreement that chance alone would give."""
     totals = parts.sum(axis=0)
-    said, other = totals[1 : 1 + size], totals[1 + size :]
-    return float((said * other).sum() / said.sum() ** 2)
+    first, second = totals[1 : 1 + size], totals[1 + size :]
+    return float((first * second).sum() / first.sum() ** 2)
 
 
 def _kappa(sums: Floats, size: int) -> Floats:
@@ -233,9 +239,9 @@ def _kappa(sums: Floats, size: int) -> Floats:
     first, second = sums[:, 1 : 1 + size], sums[:, 1 + size :]
     total = first.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        seen = sums[:, 0] / total
+        observed = sums[:, 0] / total
         chance = (first * second).sum(axis=1) / total**2
-        kappa = np.where(1 - chance > 1e-12, (seen - chance) / (1 - chance), np.nan)
+        kappa = np.where(1 - chance > 1e-12, (observed - chance) / (1 - chance), np.nan)
     return np.asarray(kappa, dtype=np.float64)
 
 
@@ -245,10 +251,10 @@ def _codes(column: Any, names: Sequence[str]) -> Integers:
     return places[codes]
 
 
-def _counts(scores: pa.Table) -> tuple[Table, ...]:
-    """Number of times that each judge gave each verdict, and that none could be read."""
-    sides = [("verdict", "fault", _name(scores, "judge") or "Answers")]
-    if second := _name(scores, "second_judge"):
+def _verdict_table(scores: pa.Table) -> tuple[Table, ...]:
+    """Return a table of how often each judge gave each verdict, and how often none could be read."""
+    sides = [("verdict", "fault", _judge_name(scores, "judge") or "Answers")]
+    if second := _judge_name(scores, "second_judge"):
         sides.append(("second_verdict", "second_fault", second))
     tallies = [_tally(scores, verdict, fault) for verdict, fault, _ in sides]
     verdicts = sorted(set().union(*tallies), key=lambda name: (-tallies[0][name], name))
@@ -264,8 +270,8 @@ def _tally(scores: pa.Table, verdict: str, fault: str) -> Counter[str]:
     return counts + Counter({_UNREAD: unread})
 
 
-def _order(pairs: pa.Table) -> tuple[Metric, ...]:
-    """The share of pairs whose verdict changed with the order in which the answers were shown."""
+def _order_metric(pairs: pa.Table) -> tuple[Metric, ...]:
+    """Return the share of pairs whose verdict changed with the order in which the answers were shown."""
     if not pairs.num_rows:
         return ()
     shares: Any = pc.divide(pc.cast(pairs["flips"], pa.float64()), pc.cast(pairs["pairs"], pa.float64()))
@@ -274,9 +280,9 @@ def _order(pairs: pa.Table) -> tuple[Metric, ...]:
     return (Metric("order", "Verdict changed with the order", estimate, note=note),)
 
 
-def _second(scores: pa.Table) -> tuple[Metric, ...]:
-    """The mean worth of the second judge's verdicts, of the answers that it gave one on."""
-    name = _name(scores, "second_judge")
+def _second_judge_metric(scores: pa.Table) -> tuple[Metric, ...]:
+    """Return the mean score of the second judge's verdicts, over the answers that have one."""
+    name = _judge_name(scores, "second_judge")
     if name is None:
         return ()
     read = scores.filter(pc.is_valid(scores["second_score"]))
@@ -286,8 +292,8 @@ def _second(scores: pa.Table) -> tuple[Metric, ...]:
     )
 
 
-def _name(scores: pa.Table, column: str) -> str | None:
-    """The name of a judge: the first that stands in the column."""
+def _judge_name(scores: pa.Table, column: str) -> str | None:
+    """Return the name of a judge: the first in the column; None if there is none."""
     names: list[Any] = scores[column].unique().drop_null().to_pylist()
     return str(names[0]) if names else None
 

@@ -1,7 +1,7 @@
-r"""The number that an answer gives, or why it gives none: what `numeric.Close` reads.
+r"""Reads the number that an answer gives, or the reason why it gives none, for `numeric.Close`.
 
-A number is read where it stands alone. Parts of dates, times, versions, names and units are no numbers. What may be
-read in two ways (`1,23`, `3-5`, `3 or 4`, `12k`) or has to be worked out (`10 - 4`, `2\pi`) is not guessed.
+Only a number by itself is read. Parts of dates, times, versions, names and units are no numbers. A text that can be
+read in two ways (`1,23`, `3-5`, `3 or 4`, `12k`) or has to be computed (`10 - 4`, `2\pi`) is not guessed.
 """
 
 import math
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from steelyard.report.rubrics.number_values import TERM, latex_fraction, times_power, value_of
-from steelyard.report.rubrics.statements import number_opening, stated
-from steelyard.report.rubrics.written import THIN, Unclear, boxed, final_part, plain
+from steelyard.report.rubrics.plain_text import THIN, Unclear, boxed, final_part, plain
+from steelyard.report.rubrics.statements import explicit_statements, number_opening
 
 Which = Literal["last", "first"]
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number, whether a per cent sign follows it, and the text that says it."""
+    """A number, whether a per cent sign follows it, and its text."""
 
     value: float
     percent: bool
@@ -75,8 +75,8 @@ _LAST_DIGIT = re.compile("[0-9]")
 
 
 def read_number(text: str, which: Which = "last") -> Number | Unclear:
-    r"""The number after the last `####` (GSM8K's form), else the one in the last `\boxed{…}`, else the one that is
-    said to be the answer, else the text's last (or first).
+    r"""Return the number after the last `####` (GSM8K's form), else the one in the last `\boxed{…}`, else the one after
+    words such as "the answer is", else the text's last (or first).
     """
     final = final_part(text)
     if isinstance(final, Unclear):
@@ -84,26 +84,26 @@ def read_number(text: str, which: Which = "last") -> Number | Unclear:
     final = plain(final)
     marks = list(_MARKED.finditer(final))
     if marks:
-        return _only(final[marks[-1].end() :].partition("\n")[0])
+        return _single_number(final[marks[-1].end() :].partition("\n")[0])
     box = boxed(final)
     if isinstance(box, Unclear):
         return box
     if box is not None:
-        return _only(box[1], whole=True)
-    for clause in stated(final):
-        if (said := _answer_said(clause)) is not None:
-            return said
-    return _first(final) if which == "first" else _last(final)
+        return _single_number(box[1], whole=True)
+    for clause in explicit_statements(final):
+        if (number := _stated_number(clause)) is not None:
+            return number
+    return _first_number(final) if which == "first" else _last_number(final)
 
 
 def number_in(text: str, which: Which = "last") -> Number | None:
-    """The number of a text, None where there is none or no clear one."""
+    """Return the number of a text; None if there is none or no clear one."""
     number = read_number(text, which)
     return number if isinstance(number, Number) else None
 
 
-def _answer_said(text: str) -> Number | Unclear | None:
-    """The number in a clause that begins right after the words "the answer is"; None where it says none."""
+def _stated_number(text: str) -> Number | Unclear | None:
+    """Return the number in a clause that follows the words "the answer is"; None if it does not begin with one."""
     clause = _CLAUSE_END.split(text, maxsplit=1)[0]
     opening = number_opening(clause)
     if opening is None:
@@ -113,80 +113,82 @@ def _answer_said(text: str) -> Number | Unclear | None:
     if match is None:
         return None
     if _OPERATOR_AFTER.match(clause, match.end()) and "=" in clause:
-        return _only(clause.rpartition("=")[2])
-    return _only(clause)
+        return _single_number(clause.rpartition("=")[2])
+    return _single_number(clause)
 
 
-def _only(text: str, *, whole: bool = False) -> Number | Unclear:
-    """The first number of a short text in which no other may be meant; with `whole` the text is nothing but it."""
+def _single_number(text: str, *, whole: bool = False) -> Number | Unclear:
+    """Return the first number of a short text; Unclear if another one may be meant. With `whole`, all of the text must
+    be that number.
+    """
     if whole and _EQUATIONS.search(text):
         return Unclear(f"several numbers: {' '.join(text.split())[:80]}")
     if whole and "=" in text:
         text = text.rpartition("=")[2]
     for match in _TOKEN.finditer(text):
-        number = _read(match, alone=True)
+        number = _number_of(match, alone=True)
         if number is None:
             continue
         if isinstance(number, Number):
             if _OPERATOR_AFTER.match(text, match.end()):
-                return Unclear(f"to be worked out: {_around(match)}")
+                return Unclear(f"to be worked out: {_context(match)}")
             if _ANOTHER_AFTER.match(text, match.end()):
-                return Unclear(f"several numbers: {_around(match)}")
+                return Unclear(f"several numbers: {_context(match)}")
         return number
     return NO_NUMBER
 
 
-def _first(text: str) -> Number | Unclear:
-    return _nearest(text, list(_TOKEN.finditer(text)))
+def _first_number(text: str) -> Number | Unclear:
+    return _first_readable(text, list(_TOKEN.finditer(text)))
 
 
-def _last(text: str) -> Number | Unclear:
-    """Looks at the end of the text first, from a line shortly before the last digit on; then at all of it."""
+def _last_number(text: str) -> Number | Unclear:
+    """Return the last number. Only the end of the text is searched first, because answers may be long."""
     digit = _LAST_DIGIT.search(text[::-1])
     if digit is None:
         return NO_NUMBER
     near = text.rfind("\n", 0, max(0, len(text) - digit.end() - 200)) + 1
-    number = _nearest(text, list(_TOKEN.finditer(text, near))[::-1])
+    number = _first_readable(text, list(_TOKEN.finditer(text, near))[::-1])
     if number is NO_NUMBER and near:
-        return _nearest(text, list(_TOKEN.finditer(text))[::-1])
+        return _first_readable(text, list(_TOKEN.finditer(text))[::-1])
     return number
 
 
-def _nearest(text: str, matches: Iterable[re.Match[str]]) -> Number | Unclear:
-    """The first of the matches that is a number, or may be one."""
+def _first_readable(text: str, matches: Iterable[re.Match[str]]) -> Number | Unclear:
+    """Return the first of the matches that is a number, or may be one."""
     first, last = len(text) - len(text.lstrip()), len(text.rstrip(" \n.!"))
     for match in matches:
-        number = _read(match, alone=match.start() <= first and match.end() >= last)
+        number = _number_of(match, alone=match.start() <= first and match.end() >= last)
         if number is not None:
             return number
     return NO_NUMBER
 
 
-def _read(match: re.Match[str], *, alone: bool) -> Number | Unclear | None:
-    """The number of a match; None where its digits are part of something that is no quantity."""
+def _number_of(match: re.Match[str], *, alone: bool) -> Number | Unclear | None:
+    """Return the number of a match; None if its digits are part of a word, a date or the like."""
     before = match.string[max(0, match.start() - _BEFORE) : match.start()]
     sign, start = _sign(match, before, alone=alone)
     if sign is None:
-        return Unclear(f"a minus or a dash: {_around(match)}")
+        return Unclear(f"a minus or a dash: {_context(match)}")
     if match["sign"] and start == match.end("sign"):
         before = match.string[max(0, start - _BEFORE) : start]
     if _part_of_a_word(before):
         return None
     for pattern, reason in _UNCLEAR_BEFORE:
         if pattern.search(before):
-            return Unclear(f"{reason}: {_around(match)}")
+            return Unclear(f"{reason}: {_context(match)}")
     if _SUFFIX.match(match.string, match.end()):
-        return Unclear(f"a unit or thousands, millions: {_around(match)}")
+        return Unclear(f"a unit or thousands, millions: {_context(match)}")
     size = _size(match, alone=alone)
     if size is None or isinstance(size, Unclear):
         return size
     if not math.isfinite(size):
-        return Unclear(f"not finite: {_around(match)}")
+        return Unclear(f"not finite: {_context(match)}")
     return Number(sign * size, match["percent"] is not None, match.string[start : match.end()].strip())
 
 
 def _sign(match: re.Match[str], before: str, *, alone: bool) -> tuple[int | None, int]:
-    """1 or -1, and where the number begins, which is behind a dash that is no sign; None where it may be either."""
+    """Return 1 or -1, None if that is unclear, and the start of the number: behind a dash that is no sign."""
     written = match["sign"]
     if not written:
         return 1, match.start()
@@ -202,7 +204,7 @@ def _sign(match: re.Match[str], before: str, *, alone: bool) -> tuple[int | None
 
 
 def _part_of_a_word(before: str) -> bool:
-    """B12, x_1, m^2 and covid-19 are names and units, USD12 and \\approx12 are not."""
+    """Return True behind a letter or the like: B12, x_1, m^2 and covid-19 are names and units, USD12 is not."""
     if before.endswith(("^", "_", "^{", "_{")) and not re.search(r"[0-9)]\^\{?\Z", before):
         return True
     word = _WORD_BEFORE.search(before.removesuffix("-"))
@@ -228,7 +230,7 @@ def _size(match: re.Match[str], *, alone: bool) -> float | Unclear | None:
     return size * _SCALES.get((match["scale"] or "").lower(), 1)
 
 
-def _around(match: re.Match[str]) -> str:
-    """The number with a few words on both sides, for messages."""
+def _context(match: re.Match[str]) -> str:
+    """Return the number with a few words on both sides, for messages."""
     around = match.string[max(0, match.start() - 15) : match.end() + 15]
     return " ".join(around.split())[:80]

@@ -1,10 +1,10 @@
-"""The value of a number as it is written: its digits, separators and fractions."""
+"""Values of numbers in texts: digits, separators and fractions."""
 
 import math
 import re
 from decimal import Decimal
 
-from steelyard.report.rubrics.written import THIN, Unclear
+from steelyard.report.rubrics.plain_text import THIN, Unclear
 
 TERM = r"(?:\{\s?([-+]?)([0-9.,]{1,40})\s?\}|([0-9]))"
 _PLACES = 60  # digits of a fraction's terms, so that their conversion takes no time
@@ -26,7 +26,7 @@ _FRACTION = re.compile(r"(?:(?P<whole>[0-9]{1,9})[ \u2009])?(?P<top>[^/ ]+) ?/ ?
 
 
 def times_power(run: str, size: float, exponent: int) -> float:
-    """The product as Python reads it where the digits are Python's, so that nothing is lost to rounding."""
+    """Return size · 10^exponent, by Python's own parser where it can read the digits, so that nothing is rounded."""
     try:
         return float(f"{run}e{exponent}")
     except ValueError:
@@ -34,7 +34,7 @@ def times_power(run: str, size: float, exponent: int) -> float:
 
 
 def value_of(run: str, *, alone: bool) -> float | Unclear | None:
-    """The value of digits and separators; None where they are a time, a date or a version."""
+    """Return the value of digits and separators; None for a time, a date or a version."""
     if _ENGLISH.fullmatch(run):
         return _decimal(run)
     if _WITH_POINTS.fullmatch(run):

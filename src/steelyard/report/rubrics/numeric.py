@@ -1,6 +1,6 @@
-"""The rubric `numeric.Close`: is the number that the answer gives near enough to the target?
+"""The rubric `numeric.Close`: the number that the answer gives is near enough to the target.
 
-`number_reading` says which number an answer gives, if it gives one.
+`number_reading` finds the number that an answer gives.
 """
 
 import math
@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from steelyard.report.results import Answer, Results
 from steelyard.report.rubrics.number_reading import Number, read_number
+from steelyard.report.rubrics.plain_text import Unclear
 from steelyard.report.rubrics.rows import FIELD, TARGET, NoTarget, answer_text, right_or_wrong, targets
 from steelyard.report.rubrics.unread import UNREAD, unread_tables
-from steelyard.report.rubrics.written import Unclear
 from steelyard.report.summary import What, summarise_scores
 from steelyard.types import Json
 
@@ -46,7 +46,7 @@ class Close:
 
     def score(self, answer: Answer) -> Json:
         truth = targets(answer, self.target)
-        numbers = [_target(text, answer) for text in truth]
+        numbers = [_target_number(text, answer) for text in truth]
         said = answer_text(answer, self.field)
         labels = [number.text for number in numbers]
         if said is None:
@@ -77,7 +77,7 @@ class Close:
         return replace(results, tables=(*results.tables, *unread_tables(scores)))
 
 
-def _target(truth: str, answer: Answer) -> Number:
+def _target_number(truth: str, answer: Answer) -> Number:
     number = read_number(truth)
     if isinstance(number, Unclear):
         why = "holds no number" if number.reason == "no number" else f"is not one number: {number.reason}"

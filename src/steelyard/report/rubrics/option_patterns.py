@@ -1,4 +1,4 @@
-"""The patterns by which `option_reading` knows letters of options, and what is said of them."""
+"""Regular expressions with which `option_reading` finds letters of options, and words that choose or reject them."""
 
 import functools
 import re

@@ -1,7 +1,7 @@
-"""The option that an answer chooses, or why it chooses none: what `choice.MultipleChoice` reads.
+"""Reads the option that an answer chooses, or the reason why it chooses none, for `choice.MultipleChoice`.
 
-What an answer says is its answer wins over what it only mentions. Where it names several options and does not say
-which of them it means, none is chosen.
+An option that the answer states to be its answer wins over one that it only mentions. If it names several and does not
+say which of them it means, none is chosen.
 """
 
 import functools
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from steelyard.report.rubrics.option_patterns import patterns
 from steelyard.report.rubrics.option_words import OptionWords
+from steelyard.report.rubrics.plain_text import Unclear, boxed, final_part, plain
 from steelyard.report.rubrics.statements import statements
-from steelyard.report.rubrics.written import Unclear, boxed, final_part, plain
 
 NO_OPTION = Unclear("no option")
 _ITEM = re.compile(r"(?:(?!\.\s)[^\n]){0,300}")
@@ -20,8 +20,9 @@ _REVISED = re.compile(r"\b(?:wait|actually|no,|correction|on second thought|sorr
 
 
 def read_option(said: str, letters: str, options: Sequence[str] = ()) -> str | Unclear:
-    """The letter chosen: first what is said to be the answer (the last time), then a letter alone at the beginning or
-    the end, then what is chosen or matches right, then an option's words, then the only option mentioned.
+    """Return the letter that is chosen, by the first of these that gives one: the last statement such as "the answer
+    is", a letter alone at the beginning or the end, an option that is chosen or called right, an option's words, the
+    only option that is mentioned.
     """
     final = final_part(said)
     if isinstance(final, Unclear):
@@ -35,59 +36,59 @@ def read_option(said: str, letters: str, options: Sequence[str] = ()) -> str | U
 
 
 def choose(said: str, letters: str, options: Sequence[str] = ()) -> str | None:
-    """The letter chosen; None where none is, or not clearly."""
+    """Return the letter that is chosen; None if none is, or not clearly."""
     choice = read_option(said, letters, options)
     return None if isinstance(choice, Unclear) else choice
 
 
 class _Reader:
-    """The ways to read one answer; each gives a letter, a reason why there is none, or None: it does not say."""
+    """The ways to read one answer; each returns a letter, a reason why there is none, or None if it does not apply."""
 
     def __init__(self, text: str, letters: str, words: OptionWords) -> None:
         self._patterns = patterns(letters)
         self._letters = letters
         self._words = words
         self._text = text
-        self._own = self._without_restated(text)
+        self._own_text = self._without_restated(text)
 
     def statement(self) -> str | Unclear | None:
-        """The option of the last statement or box that names one."""
+        """Return the option of the last statement or box that names one."""
         box = boxed(self._text)
         if isinstance(box, Unclear):
             return box
-        places = [(statement.place, statement.rest) for statement in statements(self._text)]
+        positions = [(statement.position, statement.rest) for statement in statements(self._text)]
         if box is not None:
-            places = sorted([*places, box])
-        for place, rest in reversed(places):
+            positions = sorted([*positions, box])
+        for position, rest in reversed(positions):
             choice = self._beginning(rest)
             if choice is not None:
                 return choice
-            if box is not None and place == box[0]:
+            if box is not None and position == box[0]:
                 return Unclear(f"a box without an option: {rest[:40]}")
         return None
 
     def letter_alone(self) -> str | Unclear | None:
-        """A letter that the answer is, begins with, or has for its last sentence."""
-        first = self._patterns.alone.match(self._own)
-        last = self._patterns.last.search(self._own[-80:])
+        """Return a letter that is the whole answer, its beginning, or its last sentence."""
+        first = self._patterns.alone.match(self._own_text)
+        last = self._patterns.last.search(self._own_text[-80:])
         if first and self._is_rejected(first[1]):
             first = None
-        if first and first[1] == "I" and self._own[first.end(1) :].startswith(","):
+        if first and first[1] == "I" and self._own_text[first.end(1) :].startswith(","):
             first = None  # "I, for one"
         if first is None:
             return last[1] if last else None
         if last and last[1] != first[1].upper():
             return self._several([first[1].upper(), last[1]])
-        return self._beginning(self._own)
+        return self._beginning(self._own_text)
 
     def claims(self) -> str | Unclear | None:
-        """The option that the answer chooses or finds right; of several the last, where the answer revises itself."""
+        """Return the option that the answer chooses or calls right; if it revises itself, the last of several."""
         if not self._has_letters:
             return None
         claimed = [
             (match.start(), letter)
             for pattern in self._patterns.chosen
-            for match in pattern.finditer(self._own)
+            for match in pattern.finditer(self._own_text)
             for letter in self._letters_in(match[1])
             if not self._is_rejected(letter)
         ]
@@ -95,36 +96,38 @@ class _Reader:
         chosen = list(dict.fromkeys(letter for _, letter in claimed))
         if len(chosen) < 2:
             return chosen[0] if chosen else None
-        (before, _), (place, letter) = next(pair for pair in _pairs(claimed) if pair[1][1] == claimed[-1][1])
-        if _REVISED.search(self._own, before, place + 8):
+        (before, _), (position, letter) = next(
+            pair for pair in _pairs(claimed) if pair[1][1] == claimed[-1][1]
+        )
+        if _REVISED.search(self._own_text, before, position + 8):
             return letter
         return self._several(chosen)
 
     def by_words(self) -> str | Unclear | None:
-        """The option whose words the answer is, or the only one that it names."""
-        choice = self._words.named_in(self._own)
-        return self._words.named_in(self._text) if choice is None and self._own != self._text else choice
+        """Return the option whose words are the whole answer, or the only one that it names."""
+        choice = self._words.named_in(self._own_text)
+        return self._words.named_in(self._text) if choice is None and self._own_text != self._text else choice
 
     def mentions(self) -> str | Unclear | None:
-        """The only option in brackets, or called an option, that is not rejected."""
+        """Return the only option in brackets, or called an option, that is not rejected."""
         if not self._has_letters:
             return None
-        letters = [match[1] or match[2] for match in self._patterns.mentioned.finditer(self._own)]
+        letters = [match[1] or match[2] for match in self._patterns.mentioned.finditer(self._own_text)]
         left = [letter for letter in dict.fromkeys(letters) if not self._is_rejected(letter)]
         if len(left) > 1:
             return self._several(left)
         return left[0] if left else None
 
     def _beginning(self, text: str) -> str | Unclear | None:
-        """The option that a text begins with, by its letter or its words."""
+        """Return the option that a text begins with, by its letter or its words."""
         match = self._patterns.letter.match(text)
         if match is None:
-            return self._words.begins(text)
+            return self._words.option_at_start(text)
         letter = match[1].upper()
         others = [letter, *self._listed(text, match.end(1))]
         if len(set(others)) > 1:
             return self._several(others)
-        of_words = self._words.equal(_line(text[match.end(1) :]))
+        of_words = self._words.equal(_first_sentence(text[match.end(1) :]))
         if of_words not in (None, letter):
             return Unclear(f"the letter of one option, the words of another: {letter}, {of_words}")
         return letter
@@ -139,11 +142,13 @@ class _Reader:
 
     @functools.cached_property
     def _has_letters(self) -> bool:
-        return self._patterns.any.search(self._own) is not None
+        return self._patterns.any.search(self._own_text) is not None
 
     @functools.cached_property
     def _rejected(self) -> frozenset[str]:
-        matches = (match[1] for pattern in self._patterns.rejected for match in pattern.finditer(self._own))
+        matches = (
+            match[1] for pattern in self._patterns.rejected for match in pattern.finditer(self._own_text)
+        )
         return frozenset(letter for text in matches for letter in self._letters_in(text))
 
     def _is_rejected(self, letter: str) -> bool:
@@ -156,26 +161,26 @@ class _Reader:
         ]
 
     def _without_restated(self, text: str) -> str:
-        """The text without a list of the options A, B, C … that the answer repeats."""
+        """Return the text without a list of the options A, B, C … that the answer repeats from the question."""
         if not any(self._letters[0] + mark in text for mark in ").:]"):
             return text
         labels = list(self._patterns.restated.finditer(text))
-        kept, place, start = [], 0, 0
+        kept, position, start = [], 0, 0
         while start < len(labels):
             ends = self._restated(text, labels[start : start + len(self._letters) + 1])
             if len(ends) >= 2:
-                kept.append(text[place : labels[start].start()])
-                place = ends[-1]
+                kept.append(text[position : labels[start].start()])
+                position = ends[-1]
             start += max(1, len(ends))
-        return "\n".join([*kept, text[place:]])
+        return "\n".join([*kept, text[position:]])
 
     def _restated(self, text: str, labels: Sequence[re.Match[str]]) -> list[int]:
-        """The end of each option of a list of them that begins at the first of these labels."""
+        """Return the ends of the options in a list that begins at the first of these labels."""
         ends: list[int] = []
-        for place, (label, letter) in enumerate(zip(labels, self._letters, strict=False)):
+        for position, (label, letter) in enumerate(zip(labels, self._letters, strict=False)):
             if label[1] != letter:
                 break
-            beyond = labels[place + 1].start() if place + 1 < len(labels) else len(text)
+            beyond = labels[position + 1].start() if position + 1 < len(labels) else len(text)
             item = _ITEM.match(text, label.end(), beyond)
             if item is None or not self._words.may_be(item[0], letter):
                 break
@@ -188,11 +193,11 @@ class _Reader:
 
 
 def _pairs(claims: list[tuple[int, str]]) -> list[tuple[tuple[int, str], tuple[int, str]]]:
-    """Each claim of the last letter with the claim before it, from the end."""
+    """Return, from the end, pairs of consecutive claims with different letters."""
     pairs = list(itertools.pairwise(claims))
     return [pair for pair in reversed(pairs) if pair[0][1] != pair[1][1]]
 
 
-def _line(text: str) -> str:
-    """The rest of the first line, up to the end of its sentence."""
+def _first_sentence(text: str) -> str:
+    """Return the first sentence, at most up to the end of the line."""
     return re.split(r"\n|[.!?;](?:\s|\Z)", text.lstrip(" )]}.:,-—–\"'"), maxsplit=1)[0]

@@ -1,7 +1,7 @@
-"""Rubrics of texts that share words: `overlap.Bleu` and `overlap.ChrF`, sacrebleu's, and `overlap.Rouge`.
+"""Rubrics of shared words: `overlap.Bleu` and `overlap.ChrF`, which are sacrebleu's, and `overlap.Rouge`.
 
-BLEU and chrF are numbers of the whole corpus, from 0 to 100: each row keeps the counts that they are made of,
-so that the corpus' number, also without some of the rows, is a sum away. A row's `score` is the sentence's.
+BLEU and chrF are numbers of the whole corpus, from 0 to 100. Each row keeps its counts, so that the number of the
+corpus, also without some of its rows, follows from their sums. A row's `score` is that of its sentence.
 """
 
 import functools
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from steelyard.report.results import Answer, Metric, Results
 from steelyard.report.rubrics.rouge import rouge
-from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, judged, schema, targets
+from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, schema, score_row, targets
 from steelyard.report.statistics.clusters import Sums, jackknife_error, student_quantile, too_few
 from steelyard.report.statistics.intervals import Estimate, Floats, clusters_of
 from steelyard.report.summary import What, summarise_scores
@@ -24,7 +24,7 @@ from steelyard.types import Json
 Tokenizer = Literal["13a", "intl", "zh", "char", "none"]
 
 FEWEST = 10
-"""Independent answers that a number of the whole corpus needs for an interval."""
+"""Fewest independent answers for the interval of a number of the whole corpus."""
 _ORDERS = 4
 _SCALE = (0.0, 100.0)
 _COUNTS = schema(("counts", pa.list_(pa.int64())))
@@ -54,13 +54,15 @@ class Bleu:
 
     def score(self, answer: Answer) -> Json:
         truth, said = targets(answer, self.target), answer_text(answer, self.field)
-        counts = _counts(_bleu(self.tokenize, self.lowercase), said or "", truth)
+        counts = _sacrebleu_counts(_bleu_metric(self.tokenize, self.lowercase), said or "", truth)
         score = float(bleu(np.array([counts], dtype=np.float64), effective_order=True)[0])
-        return judged(score, truth, said, score > 0 and score >= self.threshold) | {"counts": counts}
+        return score_row(score, truth, said, score > 0 and score >= self.threshold) | {"counts": counts}
 
     def summarise(self, scores: pa.Table) -> Results:
         signature = f"sacrebleu, tokenizer {self.tokenize}, {_case(self.lowercase)}, smoothing exp"
-        return _of_corpus(scores, What("bleu", "BLEU", unit="number", note=signature, binary=False), BLEU)
+        return _corpus_results(
+            scores, What("bleu", "BLEU", unit="number", note=signature, binary=False), BLEU
+        )
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,9 @@ class ChrF:
 
     def score(self, answer: Answer) -> Json:
         truth, said = targets(answer, self.target), answer_text(answer, self.field)
-        counts = _counts(_chrf(self.word_order, self.lowercase), said or "", truth)
+        counts = _sacrebleu_counts(_chrf_metric(self.word_order, self.lowercase), said or "", truth)
         score = float(chrf(np.array([counts], dtype=np.float64))[0])
-        return judged(score, truth, said, score > 0 and score >= self.threshold) | {"counts": counts}
+        return score_row(score, truth, said, score > 0 and score >= self.threshold) | {"counts": counts}
 
     def summarise(self, scores: pa.Table) -> Results:
         name = (
@@ -94,7 +96,7 @@ class ChrF:
             else f"chrF2, words up to {self.word_order}"
         )
         note = f"sacrebleu, characters up to 6, words up to {self.word_order}, {_case(self.lowercase)}"
-        return _of_corpus(scores, What("chrf", name, unit="number", note=note, binary=False), CHRF)
+        return _corpus_results(scores, What("chrf", name, unit="number", note=note, binary=False), CHRF)
 
 
 @dataclass(frozen=True)
@@ -121,11 +123,11 @@ class Rouge:
         truth, said = targets(answer, self.target), answer_text(answer, self.field)
         values = rouge(said or "", truth)
         score = values[self.variant]
-        row = judged(score, truth, said, score > 0 and score >= self.threshold)
+        row = score_row(score, truth, said, score > 0 and score >= self.threshold)
         return row | {f"rouge{variant}": value for variant, value in values.items()}
 
     def summarise(self, scores: pa.Table) -> Results:
-        """The leading variant, then the others as further figures."""
+        """Return the results of the leading variant, with the others as further metrics."""
         order = [self.variant, *(other for other in ("1", "2", "L") if other != self.variant)]
         variant_results = [_rouge_results(scores, variant) for variant in order]
         lead, others = variant_results[0], variant_results[1:]
@@ -149,13 +151,14 @@ def _rouge_results(scores: pa.Table, variant: str) -> Results:
 
 
 def bleu(sums: Floats, *, effective_order: bool = False) -> Floats:
-    """BLEU of each row of counts (length of the answers, of the references, n-grams right, n-grams): sacrebleu's
+    """Return BLEU for each row of counts (length of answers, of references, n-grams right, n-grams): sacrebleu's
     formula with its exponential smoothing, for many corpora at once.
     """
-    said, true = sums[:, 0], sums[:, 1]
+    length, reference = sums[:, 0], sums[:, 1]
     right, total = sums[:, 2 : 2 + _ORDERS], sums[:, 2 + _ORDERS : 2 + 2 * _ORDERS]
     with np.errstate(divide="ignore", invalid="ignore"):
-        brevity = np.where(said < true, np.where(said > 0, np.exp(1 - true / said), 0.0), 1.0)
+        penalty = np.where(length > 0, np.exp(1 - reference / length), 0.0)
+        brevity = np.where(length < reference, penalty, 1.0)
         halved = np.cumsum(right == 0, axis=1)  # every order without a match halves the smoothed count again
         shares = np.where(right > 0, right, 0.5**halved) / total
         logs = np.where(total > 0, np.log(shares), 0.0 if effective_order else -np.inf)
@@ -165,38 +168,38 @@ def bleu(sums: Floats, *, effective_order: bool = False) -> Floats:
 
 
 def chrf(sums: Floats, beta: float = 2) -> Floats:
-    """chrF of each row of counts (n-grams of the answers, of the references, shared, per order): sacrebleu's
+    """Return chrF for each row of counts (n-grams of the answers, of the references, shared, per order): sacrebleu's
     formula for many corpora at once.
     """
-    said, true, shared = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
-    both = (said > 0) & (true > 0)
+    answered, reference, shared = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
+    both = (answered > 0) & (reference > 0)
     orders = np.maximum(both.sum(axis=1), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.where(both, shared / said, 0.0).sum(axis=1) / orders
-        recall = np.where(both, shared / true, 0.0).sum(axis=1) / orders
+        precision = np.where(both, shared / answered, 0.0).sum(axis=1) / orders
+        recall = np.where(both, shared / reference, 0.0).sum(axis=1) / orders
         values = 100 * (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
     return np.where(precision + recall > 0, values, 0.0)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The way from the sums of the rows' counts to a corpus' number."""
+    """Functions that compute the number of a corpus from sums of its rows' counts."""
 
     number: Callable[[Floats], Floats]
-    """Gives the number of each row of sums."""
+    """Function that gives the number for each row of sums."""
     ends: Callable[[Floats], Floats]
-    """Makes of a row's counts those of a row as long that is wholly wrong, and of one that is wholly right."""
+    """Function that makes, from a row's counts, those of an equally long row that is all wrong, and one all right."""
 
     def estimate(self, parts: Floats, sizes: Floats) -> Estimate:
-        """The number with Student's interval by its jackknife error; a row of `parts` is a cluster of so many rows.
+        """Return the number with Student's interval from its jackknife error; `parts` has a row per cluster of rows.
 
-        One cluster more at either end keeps the interval from trusting a spread that few rows have shown.
+        One more cluster at both ends keeps the interval from trusting the spread of few rows.
         """
         value = float(self.number(parts.sum(axis=0, keepdims=True))[0])
         sums, n = Sums(sizes, sizes), int(sizes.sum())
         if sums.equivalent < FEWEST:
-            because = f"no interval: {too_few(sums, FEWEST)}"
-            return Estimate(value, None, None, because, n)
+            reason = f"no interval: {too_few(sums, FEWEST)}"
+            return Estimate(value, None, None, reason, n)
         wider = np.concatenate([parts, self.ends(parts.sum(axis=0) * sums.typical / n)])
         centre = float(self.number(wider.sum(axis=0, keepdims=True))[0])
         half = student_quantile(sums.freedom) * jackknife_error(wider, self.number)
@@ -223,16 +226,16 @@ def _chrf_ends(counts: Floats) -> Floats:
 BLEU, CHRF = Corpus(bleu, _bleu_ends), Corpus(chrf, _chrf_ends)
 
 
-def _of_corpus(scores: pa.Table, what: What, corpus: Corpus) -> Results:
+def _corpus_results(scores: pa.Table, what: What, corpus: Corpus) -> Results:
     """Return results of all rows' sentences, led by the corpus' own number with its interval."""
     counts = _matrix(scores["counts"])
     units, codes = np.unique(clusters_of(scores), return_inverse=True)
     parts = np.zeros((units.size, counts.shape[1]))
     np.add.at(parts, codes, counts)
-    return _led_by(corpus.estimate(parts, np.bincount(codes).astype(np.float64)), what, scores)
+    return _results_led_by(corpus.estimate(parts, np.bincount(codes).astype(np.float64)), what, scores)
 
 
-def _led_by(estimate: Estimate, what: What, scores: pa.Table) -> Results:
+def _results_led_by(estimate: Estimate, what: What, scores: pa.Table) -> Results:
     title = f"Mean {what.title} of sentences"
     sentence = What(f"{what.name}_sentence", title, "number", "mean", binary=False, scale=_SCALE)
     results = summarise_scores(scores, sentence)
@@ -249,12 +252,12 @@ def _led_by(estimate: Estimate, what: What, scores: pa.Table) -> Results:
 
 
 def _matrix(column: "pa.ChunkedArray[Any]") -> Floats:
-    """A column of lists of one length as a matrix."""
+    """Return a column of lists of equal length as a matrix."""
     flat = pc.list_flatten(column).to_numpy()
     return np.asarray(flat, dtype=np.float64).reshape(len(column), -1)
 
 
-def _counts(metric: Any, said: str, truth: Sequence[str]) -> list[int]:
+def _sacrebleu_counts(metric: Any, said: str, truth: Sequence[str]) -> list[int]:
     """Return sacrebleu's counts for one sentence. They are private to it, so the tests compare our numbers
     with its public ones.
     """
@@ -262,14 +265,14 @@ def _counts(metric: Any, said: str, truth: Sequence[str]) -> list[int]:
 
 
 @functools.cache
-def _bleu(tokenize: str, lowercase: bool) -> Any:
+def _bleu_metric(tokenize: str, lowercase: bool) -> Any:
     from sacrebleu.metrics.bleu import BLEU
 
     return BLEU(tokenize=tokenize, lowercase=lowercase)
 
 
 @functools.cache
-def _chrf(word_order: int, lowercase: bool) -> Any:
+def _chrf_metric(word_order: int, lowercase: bool) -> Any:
     from sacrebleu.metrics.chrf import CHRF
 
     return CHRF(word_order=word_order, lowercase=lowercase)

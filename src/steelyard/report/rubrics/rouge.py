@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 from rapidfuzz.distance import LCSseq
 
+from steelyard.report.rubrics.normalisation import words
 from steelyard.report.rubrics.text import f1
-from steelyard.report.rubrics.words import words
 
 
 def rouge(said: str, truth: Sequence[str]) -> dict[str, float]:
-    """The best over the targets, for 1, 2 and L each by itself; an answer or target without words scores 0."""
+    """Return ROUGE-1, -2 and -L, the best over the targets of each; an answer or target without words scores 0."""
     tokens = words(said)
-    candidates = [_rouge(tokens, words(one)) for one in truth]
+    candidates = [_rouge(tokens, words(target)) for target in truth]
     return {name: max(scores[name] for scores in candidates) for name in ("1", "2", "L")}
 
 

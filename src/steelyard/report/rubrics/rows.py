@@ -1,6 +1,4 @@
-"""Parts that rubrics share: the targets of a row, the text of an answer, and the columns that every one
-writes.
-"""
+"""Functions that rubrics share: the targets of a row, the text of an answer, and the common columns."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +10,7 @@ from steelyard.report.rubrics.columns import named, value
 from steelyard.types import Json
 
 TARGET = "target|answer|label"
-"""Columns in which the truth is looked up unless the rubric names another."""
+"""Columns that may hold the target, unless the rubric names another."""
 FIELD = "text"
 """Field of a response that is scored unless the rubric names another."""
 
@@ -26,11 +24,11 @@ SCHEMA = pa.schema(list(COLUMNS))
 
 
 class NoTarget(ValueError):
-    """The dataset says no truth for this row: it cannot be scored."""
+    """The dataset has no target for this row, so that it cannot be scored."""
 
 
 class NoField(ValueError):
-    """The answer has no such part."""
+    """The answer has no field of this name."""
 
 
 def schema(*more: tuple[str, pa.DataType]) -> pa.Schema:
@@ -38,7 +36,9 @@ def schema(*more: tuple[str, pa.DataType]) -> pa.Schema:
 
 
 def targets(answer: Answer, column: str) -> tuple[str, ...]:
-    """The texts of which one should be said: of a list all but its nulls, of `{"text": …}` (SQuAD) what is there."""
+    """Return the texts of which the answer should be one: those of a list without its nulls, or of `{"text": …}`
+    (SQuAD). Raises NoTarget.
+    """
     truth = value(column, answer.row)
     if isinstance(truth, Mapping) and "text" in truth:
         truth = truth["text"]
@@ -61,17 +61,17 @@ def answer_text(answer: Answer, field: str) -> str | None:
     return None if said is None else text_of(said)
 
 
-def judged(score: float, truth: Sequence[str], said: str | None, correct: bool) -> Json:
-    """The columns of every rubric."""
+def score_row(score: float, truth: Sequence[str], said: str | None, correct: bool) -> Json:
+    """Return the columns of every rubric for one answer."""
     return {"score": score, "label": " | ".join(truth), "prediction": said, "correct": correct}
 
 
 def right_or_wrong(right: bool, truth: Sequence[str], said: str | None) -> Json:
-    return judged(float(right), truth, said, right)
+    return score_row(float(right), truth, said, right)
 
 
 def text_of(value: object) -> str:
-    """A value as text: 3, 3.0 and "3" are one."""
+    """Return a value as text: 3, 3.0 and "3" give the same."""
     match value:
         case str():
             return value

@@ -30,23 +30,23 @@ _MOST = 50  # statements that are read, from the last one back
 
 
 def number_opening(clause: str) -> int | None:
-    """The place of the number that a clause opens with; None where it opens with something else."""
+    """Return the position of the number that a clause opens with; None if it opens with anything else."""
     match = _OPENING.match(clause)
     return None if match is None else match.end()
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A place that says what the answer is, and the text after it."""
+    """Words such as "the answer is": their position, and the text after them."""
 
-    place: int
+    position: int
     rest: str
     explicit: bool
-    """A verb, a colon or a new line follows the noun: "the answers 5 people gave" is no statement of a number."""
+    """True if a verb, a colon or a new line follows the noun: "the answers 5 people gave" states no number."""
 
 
 def statements(text: str) -> list[Statement]:
-    """The statements of a text; suppositions ("if the answer is") aside."""
+    """Return the statements of a text, without suppositions ("if the answer is")."""
     lowered = text.lower() if text.isascii() else "".join(map(_lower, text))
     if not any(noun in lowered for noun in _STEMS):
         return []
@@ -58,13 +58,13 @@ def statements(text: str) -> list[Statement]:
     ]
 
 
-def stated(text: str) -> Iterator[str]:
-    """The texts of the explicit statements, from the last one back."""
+def explicit_statements(text: str) -> Iterator[str]:
+    """Yield the texts of the explicit statements, from the last one back."""
     for statement in reversed(statements(text)):
         if statement.explicit:
             yield statement.rest.lstrip(" \n\t:=>\"'")
 
 
 def _lower(character: str) -> str:
-    """One character for one, so that places stay what they are."""
+    """Return exactly one lower-case character, so that positions in the text stay the same."""
     return lower if len(lower := character.lower()) == 1 else character

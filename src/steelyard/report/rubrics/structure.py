@@ -1,4 +1,4 @@
-"""The rubric `structure.JsonSchema`: is the answer JSON, and valid by a JSON Schema?
+"""The rubric `structure.JsonSchema`: the answer is JSON, and valid by a JSON Schema.
 
 The schema comes with the rubric (a file, or the text itself) or from a column of the dataset.
 """
@@ -26,7 +26,7 @@ _SCHEMA = schema(("fault", pa.string()))
 
 
 class BadSchema(ValueError):
-    """No JSON Schema, or none that can be used."""
+    """The text is no JSON Schema that can be used."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class JsonSchema:
     field: str = FIELD
     fenced: bool = True
     validator: Any = dataclasses.field(default=None, init=False, repr=False, compare=False)
-    """Made of `schema` once: a file that changes meanwhile changes no score."""
+    """Validator made from `schema` once: a file that changes meanwhile changes no score."""
 
     def __post_init__(self) -> None:
         if self.schema:
@@ -98,7 +98,7 @@ def fault_of(said: str, validator: Any, *, fenced: bool) -> str | None:
 
 
 def _json_in(said: str, *, fenced: bool) -> tuple[Any, bool]:
-    """The whole answer if it is JSON, else the first fenced block that is."""
+    """Return the whole answer if it is JSON, else the first fenced block that is, and whether there is any."""
     blocks = [said] + (fenced_blocks(said) if fenced else [])
     for block in blocks:
         try:
@@ -138,7 +138,10 @@ def _text_of(given: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _compiled(text: str) -> Any:
-    """References elsewhere are refused: scoring asks nobody. Patterns cannot run away: RE2-like, or bounded."""
+    """Compile a schema. Raises BadSchema.
+
+    References to other documents are refused: scoring never uses the network. No pattern of a schema takes long.
+    """
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from steelyard.report.rubrics.number_reading import Number, read_number
 from steelyard.report.rubrics.option_reading import read_option
-from steelyard.report.rubrics.written import Unclear, plain
+from steelyard.report.rubrics.plain_text import Unclear, plain
 
 CITIES = ("London", "Paris", "New York", "York")
 WORDS = [

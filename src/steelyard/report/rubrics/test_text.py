@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from steelyard.report.results import Answer
-from steelyard.report.rubrics import BadRubricArgument, find_rubric, words
+from steelyard.report.rubrics import BadRubricArgument, find_rubric
+from steelyard.report.rubrics.normalisation import normalise
 from steelyard.report.rubrics.rows import NoField, NoTarget
 from steelyard.report.rubrics.text import Contains, ExactMatch, NormalisedMatch, Regex, TokenF1
 
@@ -104,15 +105,15 @@ def _squad_f1(prediction: str, truth: str) -> float:
 @given(st.text(st.characters(max_codepoint=127)) | WORDS)
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_normalisation_is_squads(text: str) -> None:
-    assert words.normalised(text) == _squad(text)
+    assert normalise(text) == _squad(text)
 
 
 @given(st.text())
 @example("C:\u0327")
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_normalised_text_stays_as_it_is(text: str) -> None:
-    once = words.normalised(text)
-    assert words.normalised(once).split() == [word for word in once.split() if word not in ("a", "an", "the")]
+    once = normalise(text)
+    assert normalise(once).split() == [word for word in once.split() if word not in ("a", "an", "the")]
 
 
 @given(WORDS, st.lists(WORDS, min_size=1, max_size=3))

@@ -1,6 +1,6 @@
 """Rubrics of text: `text.ExactMatch`, `text.NormalisedMatch`, `text.Contains`, `text.Regex`, `text.TokenF1`.
 
-Each compares the field `text` of the answer with the target of the row; of several targets the best counts. A
+They compare the field `text` of the answer with the target of the row; if there are several targets, the best counts. A
 row without an answer is wrong.
 """
 
@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard.report.results import Answer, Results
-from steelyard.report.rubrics import words
+from steelyard.report.rubrics.normalisation import fold, normalise
 from steelyard.report.rubrics.rows import (
     FIELD,
     SCHEMA,
     TARGET,
     answer_text,
-    judged,
     right_or_wrong,
+    score_row,
     targets,
 )
 from steelyard.report.summary import What, summarise_scores
@@ -30,7 +30,7 @@ from steelyard.types import Json
 
 @dataclass(frozen=True)
 class ExactMatch:
-    """The answer is the target, white space at both ends aside."""
+    """The answer is the target, apart from white space at both ends."""
 
     target: str = TARGET
     field: str = FIELD
@@ -81,10 +81,10 @@ class NormalisedMatch:
         return right_or_wrong(right, truth, said)
 
     def _same(self, said: str, target: str) -> bool:
-        """A target of articles and punctuation alone asks for these: it is compared as it stands."""
-        if not (wanted := words.normalised(target)):
-            return words.folded(said.strip()) == words.folded(target.strip())
-        return words.normalised(said) == wanted
+        """Compare both texts. A target of only articles and punctuation is compared as it is: nothing else is left."""
+        if not (wanted := normalise(target)):
+            return fold(said.strip()) == fold(target.strip())
+        return normalise(said) == wanted
 
     def summarise(self, scores: pa.Table) -> Results:
         note = "answers equal to the target but for case, punctuation, articles and spaces"
@@ -93,7 +93,7 @@ class NormalisedMatch:
 
 @dataclass(frozen=True)
 class Contains:
-    """The target stands somewhere in the answer; `every`: all targets do."""
+    """The target is somewhere in the answer; with `every`, all targets are."""
 
     target: str = TARGET
     field: str = FIELD
@@ -119,7 +119,7 @@ class Contains:
 
     def _same(self, text: str) -> str:
         if self.normalise:  # whole words: "art" is not in "start"
-            return f" {words.normalised(text)} "
+            return f" {normalise(text)} "
         return text.casefold() if self.ignore_case else text
 
     def summarise(self, scores: pa.Table) -> Results:
@@ -185,7 +185,7 @@ _NO_MARKS = {2: None, 3: None}
 
 @functools.lru_cache(maxsize=64)
 def _marking(regex: Regex) -> pc.ReplaceSubstringOptions:
-    """Puts marks around what the group finds; all matches where the last one is wanted."""
+    """Return options that put marks around the text of the group: in the first match, or in all of them."""
     pattern = f"(?{regex.flags}){regex.pattern}" if regex.flags else regex.pattern
     marked = f"{_OPEN}\\{regex.group or 0}{_CLOSE}"
     return pc.ReplaceSubstringOptions(pattern, marked, max_replacements=1 if regex.which == "first" else None)
@@ -220,9 +220,9 @@ class TokenF1:
 
     def score(self, answer: Answer) -> Json:
         truth, said = targets(answer, self.target), answer_text(answer, self.field)
-        tokens = None if said is None else words.normalised(said).split()
-        best = 0.0 if tokens is None else max(f1(tokens, words.normalised(one).split()) for one in truth)
-        return judged(best, truth, said, best > 0 and best >= self.threshold)
+        tokens = None if said is None else normalise(said).split()
+        best = 0.0 if tokens is None else max(f1(tokens, normalise(one).split()) for one in truth)
+        return score_row(best, truth, said, best > 0 and best >= self.threshold)
 
     def summarise(self, scores: pa.Table) -> Results:
         note = "mean over the answers of F1 of words shared with the target"

@@ -1,4 +1,4 @@
-"""Answers that could not be read as one number or one option: a column with the reason, and a table of reasons."""
+"""Answers that cannot be read as one number or one option: the column with the reason, and a table of reasons."""
 
 from collections import Counter
 
@@ -8,12 +8,12 @@ from steelyard.report.results import Table
 from steelyard.report.rubrics.rows import schema
 
 UNREAD = schema(("unread", pa.string()))
-"""The columns of every rubric, and why nothing was read; null where something was, or there was no answer."""
+"""Columns of every rubric, and the reason why nothing was read; null if something was, or there is no answer."""
 _MOST = 15
 
 
 def unread_tables(scores: pa.Table) -> tuple[Table, ...]:
-    """The reasons by frequency; what stands behind a colon is of the single answer."""
+    """Return a table of the reasons by frequency, without the details of single answers behind a colon."""
     reasons = [reason.partition(":")[0] for reason in scores["unread"].to_pylist() if reason is not None]
     if not reasons:
         return ()

@@ -15,7 +15,7 @@ import pyarrow as pa
 from steelyard.errors import UsageError
 from steelyard.evaluation.tokens import NoLikelihood, likelihood
 from steelyard.report.results import Answer, Results
-from steelyard.report.rubrics.rows import judged, schema
+from steelyard.report.rubrics.rows import schema, score_row
 from steelyard.report.status import FAILED, SCORED, UNIT
 from steelyard.runs.lm_eval.process import digest_of, replay
 from steelyard.runs.lm_eval.results import FOUND, results_of
@@ -89,7 +89,7 @@ class Task:
             "metrics": None,
             "prompt_digest": digest_of(row["prompt"]),
         }
-        return judged(0.0, (), None, False) | columns | _reply(answer)
+        return score_row(0.0, (), None, False) | columns | _reply(answer)
 
     def together(self, scores: pa.Table) -> pa.Table:
         """lm-eval's score of each document, at the first row of its requests, and what it made of all."""

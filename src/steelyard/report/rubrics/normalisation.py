@@ -1,6 +1,7 @@
-"""Texts made comparable: SQuAD's normalisation, and the words of a text.
+"""Normalisation of texts for comparison: SQuAD's, and the words of a text.
 
-Unicode first: NFKC makes one of what looks alike (full-width letters, ligatures, ½), and case is folded.
+First comes Unicode's NFKC, which unifies characters that look alike (full-width letters, ligatures, ½), then the case
+is folded.
 """
 
 import re
@@ -32,21 +33,21 @@ _NO_PUNCTUATION = _NoPunctuation()
 _ONLY_WORDS = _OnlyWords()
 
 
-def folded(text: str) -> str:
-    """NFKC and case folding."""
+def fold(text: str) -> str:
+    """Return the text in NFKC with its case folded."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 
-def normalised(text: str) -> str:
-    """The text as SQuAD compares it: case folded, punctuation and English articles dropped, white space single."""
-    bare = folded(text).translate(_NO_PUNCTUATION)
+def normalise(text: str) -> str:
+    """Return the text as SQuAD compares it: case folded, no punctuation, no English articles, single spaces."""
+    bare = fold(text).translate(_NO_PUNCTUATION)
     if not bare.isascii():  # a mark that stood after punctuation now joins the letter before it
         bare = unicodedata.normalize("NFKC", bare)
     return " ".join(_ARTICLES.sub(" ", bare).split())
 
 
 def words(text: str) -> list[str]:
-    """Runs of letters, marks and digits, case folded."""
-    return folded(text).translate(_ONLY_WORDS).split()
+    """Return the words: runs of letters, marks and digits, case folded."""
+    return fold(text).translate(_ONLY_WORDS).split()

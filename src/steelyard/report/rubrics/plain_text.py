@@ -1,4 +1,4 @@
-r"""Answers as plain text: what Markdown, HTML, LaTeX and typography add is taken away before an answer is read.
+r"""Answers as plain text: Markdown, HTML, LaTeX and typography are removed before an answer is read.
 
 `choice` and `numeric` read answers through `plain`, so that `**B**`, `$\text{B}$` and `B` are one answer. Every
 pattern here takes time linear in the text.
@@ -48,7 +48,7 @@ _BY = re.compile(r"[0-9] ?[xX]")
 
 @dataclass(frozen=True)
 class Unclear:
-    """An answer that cannot be read as one choice or one number, and why."""
+    """The reason why an answer cannot be read as one choice or one number."""
 
     reason: str
 
@@ -58,7 +58,7 @@ OPEN_BOX = Unclear("a box that is never closed")
 
 
 class _Typography(dict[int, int | str | None]):
-    """A table for str.translate: digits, spaces and signs of any script in their ASCII form, each looked up once."""
+    """Table for str.translate: digits, spaces and signs of any script in their ASCII form, looked up once each."""
 
     def __missing__(self, code: int) -> int | str | None:
         self[code] = _ascii(chr(code))
@@ -86,7 +86,7 @@ _TYPOGRAPHY = _Typography()
 
 
 def final_part(text: str) -> str | Unclear:
-    """The answer without the reasoning that a model writes between `<think>` and `</think>`."""
+    """Return the answer without the reasoning that a model writes between `<think>` and `</think>`."""
     _, closed, rest = text.rpartition("</think>")
     if "<think>" in rest:
         return NO_END_OF_THOUGHTS
@@ -94,7 +94,7 @@ def final_part(text: str) -> str | Unclear:
 
 
 def plain(text: str) -> str:
-    """The text without decoration; of a long one its beginning and its end."""
+    """Return the text without decoration; of a long text only its beginning and its end."""
     if len(text) > _HEAD + _TAIL:
         text = f"{text[:_HEAD]}\n\n{text[-_TAIL:]}"
     if text.isascii() and not any(mark in text for mark in _MARKS) and not _BY.search(text):
@@ -122,14 +122,14 @@ def _without_latex(text: str) -> str:
 
 
 def boxed(text: str) -> tuple[int, str] | Unclear | None:
-    r"""The place and the content of the last `\boxed{…}`; None where there is no box."""
+    r"""Return the position and the content of the last `\boxed{…}`; None if there is no box."""
     openings = list(_BOX.finditer(text))
     if not openings:
         return None
     opening = openings[-1]
     depth = 1
-    for place in range(opening.end(), len(text)):
-        depth += (text[place] == "{") - (text[place] == "}")
+    for position in range(opening.end(), len(text)):
+        depth += (text[position] == "{") - (text[position] == "}")
         if depth == 0:
-            return opening.start(), text[opening.end() : place]
+            return opening.start(), text[opening.end() : position]
     return OPEN_BOX
