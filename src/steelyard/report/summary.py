@@ -52,7 +52,7 @@ def summarise_scores(scores: pa.Table, what: What) -> Results:
     return Results(
         headline=what.headline(lead) if what.headline else _headline(lead, answered, what),
         metrics=tuple(metrics),
-        figures=(figures.intervals("How sure the main figures are", shares),) if shares else (),
+        figures=(figures.intervals("Main metrics with 95 % confidence intervals", shares),) if shares else (),
         limits=limits(scores, lead, answered),
     )
 
@@ -82,10 +82,10 @@ def limits(scores: pa.Table, lead: Estimate, answered: Estimate) -> tuple[str, .
         column = (scores.schema.field("_cluster_").metadata or {}).get(b"column", b"cluster").decode()
         clusters = count(pc.count_distinct(scores["_cluster_"]).as_py())
         said.append(
-            f"Questions with the same {column} ({clusters} in all) count as one where intervals are made."
+            f"Confidence intervals treat questions with the same {column} as one cluster ({clusters} clusters)."
         )
     elif questions < scores.num_rows:
-        said.append("Questions asked several times count as one where intervals are made.")
+        said.append("Confidence intervals treat the answers to one question as one cluster.")
     if answered.value is not None and answered.value < 1:
         missing = round((1 - answered.value) * answered.n)
         said.append(unanswered(missing))

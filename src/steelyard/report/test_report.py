@@ -78,7 +78,7 @@ async def test_scores_every_row_once(tmp_path: Path, dataset: FileStore, output:
     numbers = json.loads(report.numbers)
     accuracy = numbers["metrics"][0]
     assert (accuracy["name"], accuracy["value"], accuracy["n"]) == ("accuracy", 66 / 80, 80)
-    assert "clustered (40 clusters" in accuracy["method"]
+    assert "cluster jackknife (40 clusters" in accuracy["method"]
     assert report.headline.startswith("Of 80 questions asked, 82.5 % were answered right")
 
 

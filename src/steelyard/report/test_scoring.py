@@ -71,7 +71,7 @@ async def test_every_rubric_gets_groups_replications_and_power(tmp_path: Path) -
     assert results.tables[0].title == "By subject"
     assert [row[0] for row in results.tables[0].rows] == ["art", "law", "(none)"]
     assert [group["value"] for group in results.numbers["groups"]["subject"]] == ["art", "law", "(none)"]
-    assert results.limits[-1].startswith("This size, 4 questions, is too small to see any difference")
+    assert results.limits[-1].startswith("4 questions cannot detect any difference")
     assert results.numbers["power"] is None
 
 

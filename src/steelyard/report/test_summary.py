@@ -71,9 +71,10 @@ def test_clusters_are_named() -> None:
     scores = make_scores([1.0, 1.0, 0.0, 0.0]).append_column(column, pa.array([0, 0, 1, 1]))
     results = summarise_scores(scores, What("m", "M"))
     assert (
-        "Questions with the same document (2 in all) count as one where intervals are made." in results.limits
+        "Confidence intervals treat questions with the same document as one cluster (2 clusters)."
+        in results.limits
     )
-    assert "clustered (2 clusters" in results.metrics[0].estimate.method
+    assert "cluster jackknife (2 clusters" in results.metrics[0].estimate.method
 
 
 def test_the_headline_can_be_the_rubrics_own() -> None:

@@ -142,6 +142,6 @@ def test_mean_scores_are_compared_as_numbers(made: Made) -> None:
     assert (compared.title, compared.unit, comparison.binary) == ("Mean score", "share", False)
     assert comparison.difference.value == pytest.approx(5 * (1 / 3) / 20)
     assert comparison.chance.method == "exact sign-flip permutation test (7 questions differ)"
-    assert comparison.difference.method.startswith("Student t, jackknife")
+    assert comparison.difference.method.startswith("Student's t, jackknife")
     assert comparison.difference.method.endswith("paired by question")
     assert b"Comparison of runs" in page(compared, first)

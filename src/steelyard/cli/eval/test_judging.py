@@ -39,7 +39,7 @@ async def test_a_finished_run_can_be_judged_afterwards_from_the_command_line(tmp
         done = await asyncio.to_thread(CliRunner().invoke, app, command)
         assert done.exit_code == 0, done.output
         assert server.prompts[4].startswith("Grade:\n")
-    assert "Judged of 4 answers: 50.0 %" in done.output
+    assert "Judge's grade of 4 answers: 50.0 %" in done.output
     assert RunFolder(tmp_path / "run").request().judges[0].model == "j"
 
 

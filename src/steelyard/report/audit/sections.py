@@ -67,7 +67,7 @@ def make_section(
         facts=tuple(_facts(requirement)),
         tiles=tuple(metric for k, metric in enumerate(metrics) if k == 0 or metric.name in TILES),
         metrics=metrics,
-        figure=intervals(f"How sure the main figures{where} are", shares) if shares else None,
+        figure=intervals(f"Main metrics with 95 % confidence intervals{where}", shares) if shares else None,
         compared=_comparison_section(comparison, baseline_name, where, requirement.lead.unit)
         if comparison
         else None,
@@ -128,5 +128,5 @@ def _methods(comparison: Comparison) -> Iterator[tuple[str, str]]:
     yield "Questions compared", f"{count(comparison.questions)}{left_out}"
     yield "Rows now", str(comparison.system_rows)
     yield "Rows in the earlier audit", str(comparison.baseline_rows)
-    yield "How the interval was made", comparison.difference.method
+    yield "Method of the interval", comparison.difference.method
     yield "How chance was judged", f"{comparison.chance.method}, two-sided, p = {comparison.chance.p:.3g}"

@@ -223,7 +223,7 @@ async def test_rows_that_hang_together_widen_the_intervals_of_an_audit(tmp_path:
     one, clustered = (numbers(page)["requirements"][0]["result"]["estimate"] for page in (apart, made))
     assert one["value"] == clustered["value"]
     assert clustered["low"] < one["low"]
-    assert "clustered (4 clusters" in clustered["method"]
+    assert "cluster jackknife (4 clusters" in clustered["method"]
     assert "4 clusters" in numbers(made)["requirements"][0]["comparison"]["difference"]["method"]
 
 

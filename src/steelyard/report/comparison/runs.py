@@ -112,9 +112,9 @@ def power_line(comparison: Comparison, unit: Unit) -> str:
     """Return a sentence with the least difference that this comparison can detect."""
     questions = f"{count(comparison.questions)} questions, {count(comparison.differ)} of which differ,"
     if comparison.detectable is None:
-        return f"{questions} are too few to see any difference with 80 % power at 5 %."
+        return f"{questions} cannot detect any difference with 80 % power at a significance level of 5 %."
     least = difference(comparison.detectable, unit)
-    return f"{questions} can see a difference of {least} (80 % power at 5 %)."
+    return f"{questions} can detect a difference of {least} (80 % power at a significance level of 5 %)."
 
 
 def compared_numbers(compared: ComparedRuns) -> Json:

@@ -56,7 +56,7 @@ def share_difference(differences: Floats, clusters: Integers | None = None) -> E
         centre, error, clustered = (
             wider.mean,
             wider.error,
-            f" in {sums.count:,} clusters, jackknife, Student t",
+            f" in {sums.count:,} clusters, cluster jackknife, Student's t",
         )
     low, high = max(-1.0, centre - quantile * error), min(1.0, centre + quantile * error)
     method = f"Bonett and Price (2012), paired by question ({n:,} questions{clustered})"
@@ -166,7 +166,7 @@ def share_chance(
         from scipy.special import ndtr
 
         z = observed / float(np.sqrt((counts * sizes.astype(np.float64) ** 2).sum()))
-        return Chance(float(2 * ndtr(-z)), "sign-flip permutation test, by its normal limit")
+        return Chance(float(2 * ndtr(-z)), "sign-flip permutation test, normal approximation")
     return Chance(_exact_p(sizes, counts, observed), f"{exact} ({int(counts.sum()):,} {what} differ)")
 
 

@@ -118,7 +118,7 @@ def test_very_many_questions_take_the_normal_limit(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(comparison_statistics, "MOST_SUMS", 10)
     limit = share_chance(right, counts, other, counts)
     assert limit.p == pytest.approx(exact.p, abs=0.02)
-    assert (exact.method.split()[0], limit.method.split()[-1]) == ("exact", "limit")
+    assert (exact.method.split()[0], limit.method.split()[-1]) == ("exact", "approximation")
 
 
 def test_no_difference_at_all_is_certainly_chance() -> None:

@@ -60,23 +60,24 @@ def intervals(title: str, metrics: Sequence[Metric]) -> Figure:
     axis = _Axis(min(low, 0.9), 1.0, PLOT_WIDTH)
     rows = [(m.title, m.estimate) for m in metrics]
     cut = "" if axis.low == 0 else f" The axis starts at {100 * axis.low:.0f} %."
-    summary = f"{len(rows)} figures with their 95 % intervals; {rows[0][0]} {_spoken(rows[0][1])}.{cut}"
-    table = Table(title, ("Figure", "Value and 95 % interval"), tuple(rows))
+    summary = f"{rows[0][0]}: {_spoken(rows[0][1])}. The dot is the value, the line its interval.{cut}"
+    table = Table(title, ("Metric", "Value and 95 % interval"), tuple(rows))
     return draw("intervals.svg.j2", title, summary, table, marks=_marks(rows, axis), axis=axis)
 
 
-def class_bars(title: str, classes: Sequence[tuple[str, Estimate]]) -> Figure:
+def class_bars(title: str, classes: Sequence[tuple[str, Estimate]], noun: str = "class") -> Figure:
     """A bar per class with its interval; of very many classes, those with the lowest values."""
     rows = list(classes)
     if len(rows) > MOST_BARS:
         rows = sorted(rows, key=lambda row: row[1].value or 0.0)[:MOST_BARS]
         title = f"{title} ({MOST_BARS} lowest of {len(classes)})"
     worst = min(rows, key=lambda row: row[1].value or 0.0, default=None)
-    summary = f"{len(rows)} classes." + (
-        f" The lowest is class {worst[0]} with {_spoken(worst[1])}." if worst else ""
+    many = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    summary = f"{len(rows)} {many}." + (
+        f" The lowest is {noun} {worst[0]} with {_spoken(worst[1])}." if worst else ""
     )
     axis = _Axis(0.0, 1.0, PLOT_WIDTH)
-    table = Table(title, ("Class", "Value and 95 % interval"), tuple(rows))
+    table = Table(title, (noun.capitalize(), "Value and 95 % interval"), tuple(rows))
     return draw("bars.svg.j2", title, summary, table, marks=_marks(rows, axis), axis=axis)
 
 
@@ -85,7 +86,7 @@ def confusion_matrix(labels: Sequence[str], counts: Integers) -> Figure:
 
     Colour is the share of the row, right answers and errors in colours of their own.
     """
-    title = "What was true, and what was said"
+    title = "Confusion matrix"
     columns = [*labels, NO_ANSWER] if counts[:, -1].any() else list(labels)
     size = min(44.0, max(14.0, round(500 / len(columns), 2)))
     totals = counts.sum(axis=1)
@@ -97,8 +98,8 @@ def confusion_matrix(labels: Sequence[str], counts: Integers) -> Figure:
     ]
     right, every = int(counts.diagonal().sum()), int(counts.sum())
     summary = (
-        f"{count(right)} of {count(every)} answers lie on the diagonal: they are right. "
-        "What lies beside it was taken for another class."
+        f"A row for each true class, a column for each class that was predicted. {count(right)} of {count(every)} "
+        "answers lie on the diagonal: they are right."
     )
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (label, *(int(n) for n in counts[i, : len(columns)])) for i, label in enumerate(labels)
@@ -136,7 +137,7 @@ def reliability(certain: Calibration) -> Figure:
 
     Below, how many answers each bin holds.
     """
-    title = "Does its certainty hold?"
+    title = "Calibration (reliability diagram)"
     filled = [b for b in certain.bins if b.count and b.confidence is not None]
     axis = _Axis(0.0, 1.0, 320)
     most = max((b.count for b in filled), default=1)
@@ -154,14 +155,14 @@ def reliability(certain: Calibration) -> Figure:
         for b in filled
     ]
     summary = (
-        f"In {count(certain.rows)} answers with probabilities, certainty and truth lie {_spoken(certain.error)} "
-        "apart (root mean square, without what chance adds). Dots on the diagonal are well "
-        "calibrated; below it the system is too sure of itself."
+        f"Calibration error of {count(certain.rows)} answers with probabilities: {_spoken(certain.error)}, the root "
+        "mean square gap between stated probability and share correct, debiased. Dots on the diagonal are well "
+        "calibrated; below it the system is overconfident."
     )
     rows = tuple(
         (f"{b.low:.2f} to {b.high:.2f}", b.count, percent(b.confidence or 0.0), b.accuracy) for b in filled
     )
-    table = Table(title, ("Certainty", "Answers", "Mean certainty", "Came true"), rows)
+    table = Table(title, ("Probability", "Answers", "Mean probability", "Correct"), rows)
     return draw(
         "reliability.svg.j2", title, summary, table, dots=dots, axis=axis, show_counts=len(filled) <= 12
     )

@@ -15,7 +15,7 @@ TICKS = tuple((SIZE * k / 5, f"{20 * k} %") for k in range(6))
 def area_metrics(ranked: Ranking | None) -> tuple[Metric, ...]:
     if ranked is None:
         return ()
-    note = "how often a row of the class is given more of it than another; 50 % is chance"
+    note = "probability that a row of the class is ranked above another row; 50 % is chance"
     return (
         Metric("roc_auc_macro", "Area under ROC", ranked.roc_auc, note=note),
         Metric("pr_auc_macro", "Area under precision-recall", ranked.pr_auc, note="average precision"),
@@ -33,7 +33,7 @@ def area_table(ranked: Ranking | None) -> tuple[Table, ...]:
     note = (
         "Each class against the rest, by the probability that answers gave it. In brackets the 95 % interval."
     )
-    return (Table("How well probabilities tell classes apart", ("Class", "True", "ROC", "PR"), rows, note),)
+    return (Table("Areas under the curves of each class", ("Class", "True", "ROC", "PR"), rows, note),)
 
 
 def roc_figure(ranking: Ranking) -> Figure:
@@ -45,7 +45,7 @@ def roc_figure(ranking: Ranking) -> Figure:
     rows = tuple((row.label, row.positives, row.roc_auc) for row in ranking.classes)
     return draw(
         "curves.svg.j2",
-        "Is a class more probable where it is true? (ROC)",
+        "ROC curves",
         summary,
         Table("Area under the ROC curve", ("Class", "True", "Area"), rows),
         paths=[_line(row.roc) for row in ranking.classes],
@@ -53,8 +53,8 @@ def roc_figure(ranking: Ranking) -> Figure:
         worst_label=shorten(worst.label, MOST_LABEL),
         ticks=TICKS,
         diagonal=True,
-        across="of the others, the share called so",
-        upwards="of the class, the share found",
+        across="false positive rate",
+        upwards="true positive rate",
         faint=_faint(ranking.classes),
     )
 
@@ -68,7 +68,7 @@ def pr_figure(ranking: Ranking) -> Figure:
     rows = tuple((row.label, row.positives, row.pr_auc) for row in ranking.classes)
     return draw(
         "curves.svg.j2",
-        "How pure is what is found? (precision and recall)",
+        "Precision-recall curves",
         summary,
         Table("Area under the precision-recall curve", ("Class", "True", "Area"), rows),
         paths=[_steps(row.pr) for row in ranking.classes],
@@ -76,8 +76,8 @@ def pr_figure(ranking: Ranking) -> Figure:
         worst_label=shorten(worst.label, MOST_LABEL),
         ticks=TICKS,
         diagonal=False,
-        across="of the class, the share found",
-        upwards="of what was called so, the share right",
+        across="recall",
+        upwards="precision",
         faint=_faint(ranking.classes),
     )
 

@@ -8,7 +8,7 @@ from steelyard.report.results import Figure, Metric
 from steelyard.report.statistics.confusion import NO_ANSWER
 from steelyard.report.statistics.intervals import Estimate
 
-SURE = Estimate(0.97, 0.96, 0.98, "Wilson score", 100)
+SURE = Estimate(0.97, 0.96, 0.98, "Wilson score interval", 100)
 UNDEFINED = Estimate(None, None, None, "no rows", 0)
 
 

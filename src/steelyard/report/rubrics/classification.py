@@ -193,7 +193,7 @@ def _metrics(
                 "calibration_error",
                 "Calibration error",
                 calibrated.error,
-                note="root mean square gap of certainty and truth, without what chance adds",
+                note="root mean square gap between stated probability and share correct, debiased",
             )
         )
         note = "0 is perfect, 2 is certain and wrong"
@@ -206,7 +206,7 @@ def _figures(
 ) -> tuple[Figure, ...]:
     shown = [
         figures.intervals(
-            "How sure the main figures are",
+            "Main metrics with 95 % confidence intervals",
             [m for m in metrics if m.unit == "share" and m.name != "calibration_error"],
         )
     ]
@@ -241,10 +241,10 @@ def _confusions(coded: Coded) -> tuple[Table, ...]:
     if not wrong:
         return ()
     wrong.sort(key=lambda row: -row[2])
-    title = "What was taken for what" + (
+    title = "Most frequent confusions" + (
         "" if len(wrong) <= 15 else f" (the 15 most frequent of {len(wrong)} pairs)"
     )
-    return (Table(title, ("Should be", "Was called", "Answers"), tuple(wrong[:15])),)
+    return (Table(title, ("Should be", "Predicted", "Answers"), tuple(wrong[:15])),)
 
 
 def _limits(
@@ -256,7 +256,7 @@ def _limits(
         "The interval covers chance in the choice of questions. It knows nothing of wrong labels.",
     ]
     if questions < accuracy.n:
-        limits.append("Questions asked several times count as one where intervals are made.")
+        limits.append("Confidence intervals treat the answers to one question as one cluster.")
     if answered.value is not None and answered.value < 1:
         missing = round((1 - answered.value) * answered.n)
         limits.append(unanswered(missing))

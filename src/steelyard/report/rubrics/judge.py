@@ -130,7 +130,7 @@ class Verdict:
         note = "the mean worth of the verdicts; a model gave them, and may be wrong"
         if pairs.num_rows:
             note = "wins over the other answer, in both orders; ties count half; a model said so, and may be wrong"
-        title = "Win rate" if pairs.num_rows else "Judged"
+        title = "Win rate" if pairs.num_rows else "Judge's grade"
         results = summarise_scores(scores, What("verdict", title, binary=False, note=note))
         metrics, tables, limits = (
             [*results.metrics],
@@ -180,7 +180,7 @@ def agreement_of(both: pa.Table) -> Agreement:
     np.add.at(counts, (first, second), 1)
     share = Metric(
         "agreement",
-        "Judges agree",
+        "Agreement of the judges",
         proportion(first == second, clusters),
         note="answers that both judges gave the same verdict",
     )
@@ -189,10 +189,10 @@ def agreement_of(both: pa.Table) -> Agreement:
         "Cohen's kappa",
         kappa_estimate(first, second, clusters),
         unit="number",
-        note="agreement beyond chance: 1 is full, 0 what chance gives",
+        note="agreement beyond chance: 1 is full agreement, 0 that of chance",
     )
     rows: list[tuple[Cell, ...]] = [(name, *map(int, counts[row])) for row, name in enumerate(names)]
-    table = Table("What two judges said", ("First judge, second →", *names), tuple(rows))
+    table = Table("Verdicts of both judges", ("First judge ↓, second →", *names), tuple(rows))
     return Agreement((share, cohen), table, {"verdicts": names, "matrix": counts.tolist()})
 
 
@@ -205,7 +205,9 @@ def kappa_estimate(first: Integers, second: Integers, clusters: Integers) -> Est
     value = float(_kappa(parts.sum(axis=0, keepdims=True), size)[0])
     n = int(first.size)
     if not np.isfinite(value):
-        return Estimate(None, None, None, "undefined: both judges said one thing alone", n)
+        return Estimate(
+            None, None, None, "undefined: both judges gave one and the same verdict throughout", n
+        )
     agreed = (first == second).astype(np.float64)
     sums = sums_of(agreed, clusters)
     if sums.equivalent < FEWEST_OF_KAPPA:
@@ -214,7 +216,7 @@ def kappa_estimate(first: Integers, second: Integers, clusters: Integers) -> Est
     chance = (sums.mean - value) / (1 - value) if value < 1 else _expected_agreement(parts, size)
     low, high, method = interval_from_error(sums.mean, error * (1 - chance), sums)
     low, high = (max(-1.0, (bound - chance) / (1 - chance)) for bound in (low, high))
-    return Estimate(value, low, high, f"of the agreement: {method}", n, error)
+    return Estimate(value, low, high, f"from the interval of the agreement: {method}", n, error)
 
 
 def _cluster_sums(first: Integers, second: Integers, clusters: Integers, size: int) -> Floats:

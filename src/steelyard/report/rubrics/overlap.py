@@ -16,7 +16,13 @@ import pyarrow.compute as pc
 from steelyard.report.results import Answer, Metric, Results
 from steelyard.report.rubrics.rouge import rouge
 from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, schema, score_row, targets
-from steelyard.report.statistics.clusters import Sums, jackknife_error, student_quantile, too_few
+from steelyard.report.statistics.clusters import (
+    Sums,
+    jackknife_error,
+    student_method,
+    student_quantile,
+    too_few,
+)
 from steelyard.report.statistics.intervals import Estimate, Floats, clusters_of
 from steelyard.report.summary import What, summarise_scores
 from steelyard.types import Json
@@ -204,8 +210,7 @@ class Corpus:
         centre = float(self.number(wider.sum(axis=0, keepdims=True))[0])
         half = student_quantile(sums.freedom) * jackknife_error(wider, self.number)
         low, high = max(_SCALE[0], min(value, centre - half)), min(_SCALE[1], max(value, centre + half))
-        what = "answers" if sums.count == n else "clusters"
-        method = f"Student t, jackknife, {sums.count:,} {what} and one more at either end"
+        method = student_method(sums, n, "at each end of the scale")
         return Estimate(value, low, high, method, n, jackknife_error(parts, self.number))
 
 

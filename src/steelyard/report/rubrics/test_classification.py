@@ -238,6 +238,6 @@ def test_curves_are_of_the_answers_with_probabilities() -> None:
     assert [row.label for row in numbers.classes] == ["a", "b"]
     assert _metric(results, "roc_auc_macro").value == 1
     assert [figure.title for figure in results.figures[-2:]] == [
-        "Is a class more probable where it is true? (ROC)",
-        "How pure is what is found? (precision and recall)",
+        "ROC curves",
+        "Precision-recall curves",
     ]

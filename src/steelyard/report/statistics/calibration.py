@@ -115,7 +115,9 @@ def _debiased(gaps: _Gaps, n: int) -> Estimate:
         return Estimate(value, None, None, f"no interval: {too_few(gaps.clusters, FEWEST)}", n)
     half = student_quantile(gaps.clusters.freedom) * float(np.sqrt(spread))
     low, high = (float(np.sqrt(min(1.0, max(0.0, bound)))) for bound in (squared - half, squared + half))
-    return Estimate(value, low, high, "debiased (Kumar, Liang and Ma 2019), Student t of its square", n)
+    return Estimate(
+        value, low, high, "debiased estimator (Kumar, Liang and Ma 2019), Student's t for its square", n
+    )
 
 
 def _bin(answers: StatedProbabilities, inside: NDArray[np.bool_], edges: Floats) -> Bin:

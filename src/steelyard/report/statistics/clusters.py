@@ -105,6 +105,13 @@ def student_quantile(freedom: float) -> float:
     return float(stdtrit(freedom, TAIL))
 
 
+def student_method(sums: Sums, rows: int, ends: str) -> str:
+    """Return the method of an interval by Student's t and the jackknife, with one cluster added at both `ends`."""
+    if sums.count == rows:
+        return f"Student's t, jackknife ({rows:,} values, and one added {ends})"
+    return f"Student's t, cluster jackknife ({sums.count:,} clusters, and one added {ends})"
+
+
 def too_few(sums: Sums, needed: int) -> str:
     """Return `12 independent answers are too few (30 are needed)`; a cluster counts as one answer."""
     plural = "s are" if round(sums.equivalent) != 1 else " is"

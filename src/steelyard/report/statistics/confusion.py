@@ -195,9 +195,7 @@ def _f1(coded: Coded, involved: NDArray[np.bool_]) -> Estimate:
         return share
     value, low, high = (2 * part / (1 + part) for part in (share.value, share.low, share.high))
     error = None if share.error is None else 2 * share.error / (1 + share.value) ** 2
-    return Estimate(
-        value, low, high, f"from the share right of those involved: {share.method}", share.n, error
-    )
+    return Estimate(value, low, high, f"from the Jaccard index of the class: {share.method}", share.n, error)
 
 
 def _cluster_sums(coded: Coded) -> Any:

@@ -144,9 +144,9 @@ def group_table(groups: GroupedScores, lead: Metric) -> Table:
         for group in shown
     )
     note = (
-        "The difference is from all other questions together, with its 95 % interval (Welch's t, rows that hang "
-        "together as one). p is corrected by Holm for the number of groups: below 0.05, chance alone would rarely "
-        "make any of them differ so much."
+        "The difference is the group's value less that of all other questions, with its 95 % confidence interval "
+        "(Welch's t test; rows of one cluster count as one). p values are corrected for the number of groups (Holm): "
+        "where no group differed, one below 0.05 would be rare."
     )
     columns = (groups.column, "Questions", lead.title, "Difference from the rest", "p (Holm)")
     return Table(f"By {groups.column}{more}", columns, rows, note)
@@ -157,7 +157,7 @@ def group_figure(groups: GroupedScores, lead: Metric) -> Figure | None:
     if groups.unit != "share" or len(groups.groups) < 2:
         return None
     bars = [(group.value, group.estimate) for group in groups.groups]
-    return figures.class_bars(f"{lead.title} by {groups.column}", bars)
+    return figures.class_bars(f"{lead.title} by {groups.column}", bars, "group")
 
 
 def group_numbers(groups: GroupedScores) -> list[dict[str, Any]]:

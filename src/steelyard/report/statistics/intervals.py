@@ -21,6 +21,7 @@ from steelyard.report.statistics.clusters import (
     Floats,
     Integers,
     Sums,
+    student_method,
     student_quantile,
     sums_of,
 )
@@ -115,8 +116,8 @@ def share_interval(share: float, n: float) -> tuple[float, float, str]:
     """
     # Rounded, because a share times its size may be 14.999999 where 15 hits were counted.
     if round(min(share, 1 - share) * n, 6) < FEW_HITS:
-        return *clopper_pearson(share, n), "Clopper and Pearson, exact"
-    return *wilson(share, n), "Wilson score"
+        return *clopper_pearson(share, n), "Clopper-Pearson interval (exact)"
+    return *wilson(share, n), "Wilson score interval"
 
 
 def proportion(hits: NDArray[np.bool_], clusters: Integers) -> Estimate:
@@ -137,7 +138,7 @@ def proportion(hits: NDArray[np.bool_], clusters: Integers) -> Estimate:
     error = sums.error
     effective = effective_size(share, error, sums)
     low, high, name = share_interval(share, effective)
-    method = f"{name}, clustered ({sums.count:,} clusters, effective size {effective:,.1f})"
+    method = f"{name}, cluster jackknife ({sums.count:,} clusters, effective sample size {effective:,.1f})"
     return Estimate(share, low, high, method, n, error)
 
 
@@ -154,7 +155,7 @@ def interval_from_error(
     return (
         min(low, value),
         max(high, value),
-        f"{name} of the effective size {size:,.1f} that the error implies",
+        f"{name} at effective sample size {size:,.1f}, from the jackknife standard error",
     )
 
 
@@ -190,8 +191,8 @@ def mean(values: Floats, clusters: Integers, scale: Scale | None = None) -> Esti
     low, high = min(centre, wider.mean - half), max(centre, wider.mean + half)
     if scale is not None:
         low, high = max(scale[0], low), min(scale[1], high)
-    what = "values" if sums.count == n else "clusters"
-    method = f"Student t, jackknife, {sums.count:,} {what} and one more at either end"
+    ends = "at the lowest and the highest value" if scale is None else "at each end of the scale"
+    method = student_method(sums, n, ends)
     return Estimate(centre, low, high, method, n, sums.error)
 
 

@@ -91,22 +91,22 @@ def detectable_mean(error: float, clusters: int | None = None) -> float:
 def power_line(
     lead: Metric, questions: int, clusters: int | None = None, *, binary: bool = False
 ) -> str | None:
-    """Return the sentence for people: `This size, 400 questions, can see a difference of 2.1 points …`."""
+    """Return the sentence for people: `400 questions can detect a difference of 2.1 points …`."""
     if lead.estimate.low is None:
         return None
     least = detectable(lead.estimate, clusters, binary=binary)
-    size = f"This size, {counted(questions, 'question')},"
+    size = counted(questions, "question")
     if least is None:
-        return f"{size} is too small to see any difference with 80 % power at 5 %."
+        return f"{size} cannot detect any difference with 80 % power at a significance level of 5 %."
     others = (
         ""
         if least.unpaired is None
-        else (f", and of {difference(least.unpaired, lead.unit)} where the questions are others")
+        else f", and of {difference(least.unpaired, lead.unit)} between systems asked different ones"
     )
-    by = "by the exact test at the share seen here" if binary else "by the standard error"
+    by = "exact test at the share observed here" if binary else "by the standard error"
     return (
-        f"{size} can see a difference of {difference(least.paired, lead.unit)} between systems asked the same "
-        f"questions (80 % power at 5 %, {by}, if their scores correlate by {CORRELATION:g}){others}."
+        f"{size} can detect a difference of {difference(least.paired, lead.unit)} between systems asked the same "
+        f"questions (80 % power at a significance level of 5 %, {by}, scores correlated by {CORRELATION:g}){others}."
     )
 
 

@@ -76,7 +76,7 @@ def ranking(labels: Sequence[str], truth: Integers, shares: Floats, clusters: In
     least = min(side.least for side in sides)
     value = float(np.mean([side.area for side in sides]))
     error = float(np.sqrt(np.sum(np.mean([side.influence for side in sides], axis=0) ** 2)))
-    method = f"mean over {len(classes)} classes, DeLong's error of all together, on the log-odds scale"
+    method = f"mean over {len(classes)} classes, their joint DeLong standard error, logit scale"
     return Ranking(
         classes,
         _log_odds_interval(value, error, least, method, truth.size),
@@ -132,7 +132,7 @@ def _rank_class(label: str, side: _OneAgainstRest) -> Ranked:
     return Ranked(
         label=label,
         positives=side.positives,
-        roc_auc=_log_odds_interval(side.area, error, side.least, "DeLong's error, on the log-odds scale", n),
+        roc_auc=_log_odds_interval(side.area, error, side.least, "DeLong's standard error, logit scale", n),
         pr_auc=_log_odds_interval(
             value, float(np.sqrt(value * (1 - value) / side.units)), side.units, _PR_METHOD, n
         ),
@@ -150,9 +150,7 @@ def _positives_by_threshold(side: _OneAgainstRest) -> tuple[Floats, Floats]:
     return hits, 1.0 + last - hits
 
 
-_PR_METHOD = (
-    "binomial error by the number of rows of the class, on the log-odds scale (Boyd, Eng and Page 2013)"
-)
+_PR_METHOD = "binomial standard error with the rows of the class, logit scale (Boyd, Eng and Page 2013)"
 
 
 def _mean_pr(classes: Sequence[Ranked], sides: Sequence[_OneAgainstRest]) -> Estimate:
@@ -161,7 +159,7 @@ def _mean_pr(classes: Sequence[Ranked], sides: Sequence[_OneAgainstRest]) -> Est
     """
     value = float(np.mean([row.pr_auc.value for row in classes if row.pr_auc.value is not None]))
     error = float(np.mean([row.pr_auc.error for row in classes if row.pr_auc.error is not None]))
-    method = f"mean over {len(classes)} classes, the mean of their errors, on the log-odds scale"
+    method = f"mean over {len(classes)} classes, mean of their standard errors, logit scale"
     n = sides[0].positives + sides[0].negatives
     return _log_odds_interval(value, error, min(side.units for side in sides), method, n)
 

@@ -31,7 +31,7 @@ def test_a_share_has_scipys_interval(case: tuple[int, int]) -> None:
     few = min(successes, n - successes) < 15
     theirs = stats.binomtest(successes, n).proportion_ci(method="exact" if few else "wilson")
     assert (estimate.low, estimate.high) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
-    assert estimate.method == ("Clopper and Pearson, exact" if few else "Wilson score")
+    assert estimate.method == ("Clopper-Pearson interval (exact)" if few else "Wilson score interval")
     assert estimate.n == n
 
 
@@ -65,7 +65,7 @@ def test_repeating_the_same_answers_narrows_nothing() -> None:
     thrice = proportion(np.tile(hits, 3), np.tile(index, 3))
     assert (thrice.low, thrice.high) == pytest.approx((once.low, once.high), rel=0.01)
     assert thrice.high - thrice.low >= once.high - once.low  # type: ignore[operator]
-    assert "clustered (100 clusters" in thrice.method
+    assert "cluster jackknife (100 clusters" in thrice.method
     assert thrice.n == 300
 
 

@@ -110,7 +110,7 @@ def test_too_few_clusters_find_nothing() -> None:
     """Five clusters have 32 choices of signs, of which 2 are the rarest: p is never below 5 %."""
     lead = Metric("accuracy", "Accuracy", proportion(np.arange(50) < 25, np.repeat(np.arange(5), 10)))
     line = power_line(lead, 50, 5, binary=True)
-    assert line == "This size, 50 questions, is too small to see any difference with 80 % power at 5 %."
+    assert line == "50 questions cannot detect any difference with 80 % power at a significance level of 5 %."
 
 
 def test_repeating_the_same_answers_sees_no_more() -> None:
@@ -126,8 +126,8 @@ def test_the_line_says_points() -> None:
     lead = Metric("accuracy", "Accuracy", proportion(np.arange(1000) < 500, np.arange(1000)))
     line = power_line(lead, 1000, binary=True)
     assert line is not None
-    assert line.startswith("This size, 1,000 questions, can see a difference of 4.5 points between systems")
-    assert line.endswith("and of 6.4 points where the questions are others.")
+    assert line.startswith("1,000 questions can detect a difference of 4.5 points between systems")
+    assert line.endswith("and of 6.4 points between systems asked different ones.")
 
 
 def test_all_right_still_sees_something() -> None:

@@ -115,7 +115,7 @@ def test_a_vote_on_right_and_wrong_is_a_proportion() -> None:
     assert (metric.name, metric.estimate.n, metric.estimate.method) == (
         "accuracy_majority",
         10,
-        "Clopper and Pearson, exact",
+        "Clopper-Pearson interval (exact)",
     )
     assert metric.note == "the most frequent of 3 answers to each question"
 
