@@ -377,19 +377,24 @@ SIMULATIONS: dict[str, Simulation] = {
 }
 
 MADE_BY: dict[str, tuple[str, ...]] = {
-    "report.statistics.proportion": ("share", "failed rows", "replications", "clusters", "majority"),
-    "report.statistics.mean": ("scores", "numbers", "pass@k"),
-    "report.statistics._scaled": ("scores", "pass@k"),
-    "report.comparison_statistics.difference": ("difference",),
-    "report.groups.from_the_rest": ("group",),
-    "report.confusion._averaged": ("macro F1", "weighted F1"),
-    "report.confusion._f1": ("F1 of a class",),
+    "report.statistics.intervals.proportion": (
+        "share",
+        "failed rows",
+        "replications",
+        "clusters",
+        "majority",
+    ),
+    "report.statistics.intervals.mean": ("scores", "numbers", "pass@k"),
+    "report.comparison.statistics.share_difference": ("difference",),
+    "report.statistics.groups.difference_from_rest": ("group",),
+    "report.statistics.confusion._averaged": ("macro F1", "weighted F1"),
+    "report.statistics.confusion._f1": ("F1 of a class",),
     "report.rubrics.judge.kappa_estimate": ("kappa",),
-    "report.calibration._debiased": ("calibration",),
+    "report.statistics.calibration._debiased": ("calibration",),
     "report.rubrics.overlap.estimate": ("corpus",),
-    "report.ranking._bounded": ("ROC", "precision-recall"),
+    "report.statistics.ranking._log_odds_interval": ("ROC", "precision-recall"),
 }
 NO_INTERVALS_OF_THEIR_OWN = {
-    "report.audit_numbers.estimate": "reads a report's",
+    "report.audit.numbers.estimate": "reads a report's",
     "runs.lm_eval.results._estimate": "lm-eval's own standard error",
 }
