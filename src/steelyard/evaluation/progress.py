@@ -55,6 +55,7 @@ class Progress:
     """Durations of the latest calls, in seconds."""
     _started: datetime = field(init=False)
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
+    _writing: "asyncio.Task[None] | None" = None
 
     def __post_init__(self) -> None:
         self._started = self.now()
@@ -64,8 +65,18 @@ class Progress:
         return self.pool.in_flight if self.pool else 0
 
     async def write(self) -> None:
+        """Write it once an earlier write has ended.
+
+        A write that is cancelled goes on in its thread: coming late, it would replace the last word of the attempt.
+        """
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+        self._writing = asyncio.create_task(self._put(orjson.dumps(self.snapshot())))
+        await asyncio.shield(self._writing)
+
+    async def _put(self, content: bytes) -> None:
         with suppress(StorageError):
-            await self.store.put(layout.PROGRESS, orjson.dumps(self.snapshot()))
+            await self.store.put(layout.PROGRESS, content)
 
     async def keep(self) -> None:
         """Write it now and then, until cancelled: often on a local disk, at most every 5 s elsewhere."""
