@@ -94,16 +94,16 @@ def test_scoring_asks_nobody_for_a_schema(tmp_path: Path) -> None:
 def test_no_pattern_hangs(pattern: str) -> None:
     """A pattern with backreferences is given up after a number of steps, and not valid."""
     rubric = JsonSchema(schema=orjson.dumps({"type": "string", "pattern": pattern}).decode())
-    start = time.perf_counter()
+    start = time.process_time()
     assert scored(f'"{"a" * 2000}!"', rubric)["correct"] is False
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize("piece", ["```x\n", "~~~\n", "```", "``` ", "[", '{"a":', "`", "`" * 999 + "x`"])
 def test_no_answer_takes_long(piece: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert scored(piece * (200_000 // len(piece)))["fault"] is not None
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_faults_are_counted() -> None:
