@@ -1,9 +1,6 @@
-"""The answers beside their questions.
+"""Reads answers with their questions: verified files joined with the dataset on `_index_`, one batch at a time.
 
-Verified files joined with the dataset on `_index_`, one batch at a time.
-
-Both sides are copied to local disk, and digested on the way: a file that is not what verification saw is
-refused.
+Both sides are copied to the local disk. A file that has another digest than verification recorded is refused.
 """
 
 import asyncio
@@ -15,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from steelyard.evaluation.adapters import Adapter, AdapterSpec, create_pipeline
@@ -32,7 +28,7 @@ OUTPUT_COLUMNS = frozenset({"_index_", "_replication_", "responses"})
 
 @dataclass(frozen=True)
 class View:
-    """Way of reading one side: a pipeline of adapters, or none."""
+    """A pipeline of adapters through which one side is read, or none."""
 
     adapter: Adapter | None = None
 
@@ -42,16 +38,15 @@ class View:
         try:
             shown = list(self.adapter([row]))
         except (ValueError, TypeError, LookupError) as error:
-            raise ReportFailed("BadView", f"the view fails: {error}", row=_row(row)) from error
+            raise ReportFailed("BadView", f"the view fails: {error}", row=str(row.get("_index_"))) from error
         if len(shown) != 1:
-            raise ReportFailed(
-                "BadView", f"a view must keep one row per row; it made {len(shown)}", row=_row(row)
-            )
+            message = f"a view must keep one row per row; it made {len(shown)}"
+            raise ReportFailed("BadView", message, row=str(row.get("_index_")))
         return shown[0]
 
 
 def make_view(pipeline: Sequence[AdapterSpec] | None) -> View:
-    """No view, and a view without a pipeline, show the data as they are."""
+    """Return the view of this pipeline; without one, the data as they are. Raises ReportFailed."""
     if not pipeline:
         return View()
     try:
@@ -61,7 +56,7 @@ def make_view(pipeline: Sequence[AdapterSpec] | None) -> View:
 
 
 async def local_copy(store: Store, entry: FileEntry, folder: Path, number: int) -> Path:
-    """The file on local disk; refused unless it is the one that verification saw."""
+    """Copy the file to `folder`. Raises ReportFailed unless it is the one that was verified."""
     path = folder / f"{number:06d}.parquet"
     await store.download(entry.path, path)
     digest = await asyncio.to_thread(sha256_of, path)
@@ -75,73 +70,64 @@ async def local_copy(store: Store, entry: FileEntry, folder: Path, number: int) 
     return path
 
 
-def opened(path: Path) -> pq.ParquetFile:
+def open_parquet(path: Path) -> pq.ParquetFile:
     """Open a file for reading in pieces: a large row group is never in memory whole."""
     return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
 
 
-def mapped(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """A Parquet file as a table that lies on disk: texts that nobody looks at take no memory. Blocking."""
-    with tempfile.NamedTemporaryFile(suffix=".arrow") as there, opened(path) as source:
+def memory_mapped(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return a Parquet file as a table mapped from disk, so that texts that are not read take no memory. Blocking."""
+    # The mapping keeps the file's blocks when its name is gone, and frees them with the table.
+    with tempfile.NamedTemporaryFile(suffix=".arrow") as file, open_parquet(path) as source:
         names = source.schema_arrow.names if columns is None else list(columns)
         kept = source.schema_arrow.empty_table().select(names).schema
-        with pa.ipc.new_file(there.name, kept) as sink:
+        with pa.ipc.new_file(file.name, kept) as sink:
             for batch in source.iter_batches(BATCH, columns=names):
                 sink.write_batch(batch.select(names))
-        return pa.ipc.open_file(pa.memory_map(there.name)).read_all()
+        return pa.ipc.open_file(pa.memory_map(file.name)).read_all()
 
 
 class Questions:
-    """The dataset's columns that a rubric reads, found by `_index_`."""
+    """The dataset's columns that a rubric reads, looked up by `_index_`."""
 
     def __init__(self, files: Sequence[Path], columns: Sequence[str], view: View) -> None:
         if not files:
             raise ReportFailed("NothingToScore", "the manifest names no file of the dataset")
-        self._files = files
         self._view = view
-        table = pa.concat_tables([self._read(path, columns) for path in files])
+        table = pa.concat_tables([self._load(path, columns) for path in files])
         self._order = np.argsort(table["_index_"].to_numpy(), kind="stable")
         self._index = table["_index_"].to_numpy()[self._order]
         self._columns = table.drop_columns(["_index_"])
 
-    def _read(self, path: Path, columns: Sequence[str]) -> pa.Table:
+    def _load(self, path: Path, columns: Sequence[str]) -> pa.Table:
         if self._view.adapter is None:
-            return mapped(path, _names(columns, pq.read_schema(path).names))
+            return memory_mapped(path, _names(columns, pq.read_schema(path).names))
         shown = (self._view(row) for row in rows_of(path))
         return pa.Table.from_pylist([{name: row[name] for name in _names(columns, row)} for row in shown])
 
     def rows(self, indexes: Sequence[int]) -> Sequence[Mapping[str, Any]]:
-        """The view's rows of these indexes, in their order."""
-        wanted = np.asarray(indexes, dtype=np.int64)
-        places = np.searchsorted(self._index, wanted)
-        nearest = np.minimum(places, max(0, self._index.size - 1))
-        missing = self._index.size == 0 or (self._index[nearest] != wanted)
+        """Return the view's rows of these indexes, in their order. Raises ReportFailed for an unknown one."""
+        requested = np.asarray(indexes, dtype=np.int64)
+        positions = np.searchsorted(self._index, requested)
+        nearest = np.minimum(positions, max(0, self._index.size - 1))
+        missing = self._index.size == 0 or (self._index[nearest] != requested)
         if np.any(missing):
-            index = int(wanted[np.argmax(missing)])
+            index = int(requested[np.argmax(missing)])
             raise ReportFailed(
                 "NoSuchRow", f"the dataset has no row {index}, but the output has", row=str(index)
             )
         if not self._columns.num_columns:  # a table without columns forgets how many rows it has
             return [{} for _ in indexes]
-        places = self._order[nearest]
-        first = places.min()  # taking from few chunks: from all of them would copy the whole column first
-        near = self._columns.slice(first, places.max() - first + 1)
-        return near.take(places - first).to_pylist()
-
-    def whole_rows(self, indexes: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """All columns of a few rows, for people to look at."""
-        wanted = pa.array(sorted(indexes), pa.int64())
-        shown: dict[int, dict[str, Any]] = {}
-        for path in self._files:
-            for batch in opened(path).iter_batches(BATCH):
-                few = batch.filter(pc.is_in(batch.column("_index_"), value_set=wanted))
-                shown |= {row["_index_"]: row for row in few.to_pylist(maps_as_pydicts="strict")}
-        return shown
+        positions = self._order[nearest]
+        # Only the chunks around these rows: `take` from all of them would first copy the whole column.
+        first = positions.min()
+        near = self._columns.slice(first, positions.max() - first + 1)
+        return near.take(positions - first).to_pylist()
 
 
-def answers(path: Path, questions: Questions, view: View) -> Iterator[list[Answer]]:
-    """The rows of one verified file, each with its question."""
-    for batch in opened(path).iter_batches(BATCH):
+def read_answers(path: Path, questions: Questions, view: View) -> Iterator[list[Answer]]:
+    """Yield the rows of one verified file in batches, each row with its question."""
+    for batch in open_parquet(path).iter_batches(BATCH):
         rows = [view(row) for row in batch.to_pylist(maps_as_pydicts="strict")]
         if rows and (lost := OUTPUT_COLUMNS - rows[0].keys()):
             raise ReportFailed("BadView", f"the evaluation's view drops {', '.join(sorted(lost))}")
@@ -153,23 +139,19 @@ def answers(path: Path, questions: Questions, view: View) -> Iterator[list[Answe
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
-    for batch in opened(path).iter_batches(BATCH):
+    for batch in open_parquet(path).iter_batches(BATCH):
         yield from batch.to_pylist(maps_as_pydicts="strict")
 
 
-def _names(wanted: Sequence[str], there: Collection[str]) -> list[str]:
-    """`_index_` and the columns that are meant, each once."""
+def _names(requested: Sequence[str], available: Collection[str]) -> list[str]:
+    """Return `_index_` and the columns of the dataset that the requested names stand for, each once."""
     names = {"_index_": None}
-    for column in ("_index_", *wanted):
-        name = present(column, there)
+    for column in ("_index_", *requested):
+        name = present(column, available)
         if name is not None:
             names[name] = None
         elif not optional(column):
             raise ReportFailed(
-                "NoSuchColumn", f"the dataset has no column {named(column)}; it has {', '.join(there)}"
+                "NoSuchColumn", f"the dataset has no column {named(column)}; it has {', '.join(available)}"
             )
     return list(names)
-
-
-def _row(row: Mapping[str, Any]) -> str:
-    return str(row.get("_index_"))

@@ -1,4 +1,4 @@
-"""Errors of reports. The step turns these into a termination message and an exit status."""
+"""Errors of reports. The step turns them into a termination message and an exit status."""
 
 from steelyard.errors import SteelyardError
 
@@ -6,7 +6,7 @@ from steelyard.errors import SteelyardError
 class ReportFailed(SteelyardError):
     """Failure to make a report: `code` becomes the condition's reason, `row` names the row.
 
-    `permanent` says that another attempt would fail in the same way.
+    `permanent` is true if another attempt would fail in the same way.
     """
 
     def __init__(self, code: str, message: str, *, permanent: bool = True, row: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A small verified evaluation, made without an evaluation: for tests of reports, and of what reads them."""
+"""A small verified evaluation, made without running one. Tests of reports and of their readers use it."""
 
 import hashlib
 import io
@@ -28,7 +28,7 @@ CREATED = "2026-11-21T06:15:00+00:00"
 
 
 def make_questions(count: int = 40) -> list[dict[str, Any]]:
-    """Three classes, a text and a picture of 4 x 4."""
+    """Return rows of a dataset with three classes, a text and a picture of 4 x 4."""
     return [
         {
             "_index_": index,
@@ -41,14 +41,14 @@ def make_questions(count: int = 40) -> list[dict[str, Any]]:
 
 
 def make_outputs(questions: Sequence[dict[str, Any]], replications: Sequence[str]) -> list[dict[str, Any]]:
-    """Every 7th answer is wrong, the 10th question gets none."""
+    """Return outputs of which every 7th is wrong, and of the 10th question missing."""
     rows = []
     for replication in replications:
         for question in questions:
             index = question["_index_"]
-            said = "abc"[(index + 1) % 3] if index % 7 == 3 else question["label"]
-            shares = {name: 0.8 if name == said else 0.1 for name in "abc"}
-            answer = {"_response_index_": 0, "label": said, "probabilities": shares}
+            label = "abc"[(index + 1) % 3] if index % 7 == 3 else question["label"]
+            shares = {name: 0.8 if name == label else 0.1 for name in "abc"}
+            answer = {"_response_index_": 0, "label": label, "probabilities": shares}
             responses = None if index == 9 else [answer]
             rows.append({"_index_": index, "_replication_": replication, "responses": responses})
     return rows
@@ -62,7 +62,7 @@ async def make_verified(
     outputs: Sequence[dict[str, Any]] | None = None,
     replications: Sequence[str] = ("a" * 32, "b" * 32),
 ) -> Manifest:
-    """Write a dataset and its verified outputs, in two files; returns the manifest, which is written too."""
+    """Write a dataset and its verified outputs, in two files, and the manifest; return the manifest."""
     question_rows = list(questions if questions is not None else make_questions())
     output_rows = list(outputs if outputs is not None else make_outputs(question_rows, replications))
     replications = list(dict.fromkeys(row["_replication_"] for row in output_rows))

@@ -1,4 +1,6 @@
-"""Puts a report or an audit into storage: whoever sees the page finds the rest, and nothing of an earlier report."""
+"""Writes a report or an audit to its store, the page last: where the page is, everything else is, and nothing of an
+earlier report.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -18,20 +20,21 @@ if TYPE_CHECKING:
 
 
 async def publish(report: "Report", store: Store, key: "Ed25519PrivateKey | None" = None) -> tuple[str, ...]:
-    """`scores.parquet`, what is beside, `report.json`, `attestation.json` (signed by `key`), and `report.html` last.
+    """Write scores, further files, `report.json`, `attestation.json` (signed by `key`), and `report.html` last.
 
-    A signature of the very same report is kept. The result names the keys whose signature is no longer there.
+    Without a key, the signature of an equal report is kept. Returns the keys whose signature is no longer there.
     """
-    earlier = await _attestation(store)
+    earlier = await _stored_attestation(store)
+    # From here on a crash leaves no page, and the next attempt writes everything again.
     await store.delete(PAGE)
-    await _clear(report, store)
+    await _delete_stale(report, store)
     for path, file in report.beside.items():
         await store.put_file(path, file)
     await store.put_file(SCORES, report.scores)
     await store.put(NUMBERS, report.numbers)
     statement = report_statement(report.page, report.numbers)
     attestation = statement if key is None else envelope(statement, key)
-    if key is None and _says(earlier, statement):
+    if key is None and _is_attestation_of(earlier, statement):
         attestation = earlier
     await store.put(ATTESTATION, attestation)
     await store.put(PAGE, report.page)
@@ -39,16 +42,15 @@ async def publish(report: "Report", store: Store, key: "Ed25519PrivateKey | None
     return tuple(name for name in key_ids(earlier) if name not in kept)
 
 
-async def _attestation(store: Store) -> bytes:
-    """The attestation that is there; empty where there is none."""
+async def _stored_attestation(store: Store) -> bytes:
+    """Return the stored attestation; empty if there is none."""
     try:
         return await store.get(ATTESTATION)
     except ObjectMissing:
         return b""
 
 
-def _says(attestation: bytes, statement: bytes) -> bool:
-    """True where the attestation is one of this statement."""
+def _is_attestation_of(attestation: bytes, statement: bytes) -> bool:
     try:
         return read_payload(attestation)[0] == statement
     except BadAttestation:
@@ -56,7 +58,7 @@ def _says(attestation: bytes, statement: bytes) -> bool:
 
 
 async def publish_audit(audit: "Audit", store: Store, key: "Ed25519PrivateKey | None" = None) -> None:
-    """Scores, the reports' pages, `audit.json`, `attestation.json` (signed by `key`), and `index.html` last."""
+    """Write scores, the reports' pages, `audit.json`, `attestation.json` (signed by `key`), and `index.html` last."""
     for path, file in audit.scores.items():
         await store.put_file(path, file)
     for path, page in audit.report_pages.items():
@@ -67,8 +69,8 @@ async def publish_audit(audit: "Audit", store: Store, key: "Ed25519PrivateKey | 
     await store.put(AUDIT_PAGE, audit.page)
 
 
-async def _clear(report: "Report", store: Store) -> None:
-    """An earlier report may have had more rubrics, or more rows than the page holds."""
+async def _delete_stale(report: "Report", store: Store) -> None:
+    """Delete files of an earlier report, which may have had more rubrics, or more pages of rows."""
     for prefix in (f"{FOLDER}/page-", f"{RUBRIC_FOLDER}/", "scores-"):
         stale = [info.key async for info in store.list(prefix) if info.key not in report.beside]
         for path in stale:

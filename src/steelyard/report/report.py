@@ -21,7 +21,7 @@ from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.manifest import FileEntry, Manifest
 from steelyard.evaluation.recount import check_complete
-from steelyard.report.answers import Questions, local_copy, make_view, mapped
+from steelyard.report.answers import Questions, local_copy, make_view, memory_mapped
 from steelyard.report.errors import ReportFailed
 from steelyard.report.evidence.inputs import copy_rubric_files, file_entry, further_files
 from steelyard.report.page.document import RUBRIC_FOLDER, Found, Subject, make_document
@@ -216,7 +216,7 @@ class _Judged:
 
 
 def _judge(scored: Scored, number: int) -> _Judged:
-    table = mapped(scored.scores[number])
+    table = memory_mapped(scored.scores[number])
     results = summarise(scored.rubrics[number], table, scored.request.reducers)
     return _Judged(table, results, wrong_questions(table))
 

@@ -1,7 +1,4 @@
-"""Results of a rubric, in one shape for every rubric.
-
-The page, report.json and the verifier of a report read nothing else.
-"""
+"""Results of a rubric, in one form for every rubric. The page, report.json and verification read nothing else."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +15,9 @@ Unit: TypeAlias = Literal["share", "number"]
 
 @dataclass(frozen=True)
 class Answer:
-    """One row of the output beside its row of the dataset, as the views show them.
+    """One row of the output with its row of the dataset, both through their views.
 
-    `responses` is None where a row was skipped.
+    `responses` is None if the row was skipped.
     """
 
     index: int
@@ -37,7 +34,7 @@ class Counts:
     failed: int
     left_out: int
     noun: str = "row"
-    """A row of scores is this, such as a document of several requests."""
+    """Noun for a row of scores, such as a document of several requests."""
 
     @property
     def present(self) -> int:
@@ -50,7 +47,7 @@ class Counts:
         return self.scored + self.failed
 
     def numbers(self) -> dict[str, int]:
-        """The counts in report.json and the like."""
+        """Return the counts for report.json and audit.json."""
         return {"scored": self.scored, "failed": self.failed, "leftOut": self.left_out}
 
     def __str__(self) -> str:
@@ -65,15 +62,15 @@ class Bounds:
     all_failed_right: float
 
     def numbers(self) -> dict[str, float]:
-        """The bounds in report.json."""
+        """Return the bounds for report.json."""
         return {"allFailedWrong": self.all_failed_wrong, "allFailedRight": self.all_failed_right}
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A number with its interval; `share` is shown in per cent.
+    """A number with its interval; a share is shown in per cent.
 
-    `scale` is from where to where a number can be, as 0 to 100.
+    `scale` is the least and the greatest possible number, such as 0 and 100.
     """
 
     name: str
@@ -89,7 +86,7 @@ Cell: TypeAlias = str | int | Estimate
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under named columns; the first cell of a row heads it."""
+    """Rows under named columns; the first cell of a row is its heading."""
 
     title: str
     columns: tuple[str, ...]
@@ -99,7 +96,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing, what it says in a sentence for those who do not see it, and the numbers behind it."""
+    """A drawing, its summary in a sentence for people who do not see it, and its numbers."""
 
     title: str
     summary: str
@@ -109,9 +106,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Results:
-    """Results of one rubric for one evaluation. `numbers` goes into report.json beside the metrics.
+    """Results of one rubric for one evaluation. `numbers` are added to report.json beside the metrics.
 
-    A rubric leaves `counts` alone, and mostly `bounds`: they follow from the status of the rows.
+    A rubric does not set `counts`, and rarely `bounds`: they follow from the status of the rows.
     """
 
     headline: str
@@ -125,23 +122,22 @@ class Results:
 
 
 class Rubric(Protocol):
-    """A way to score. `score` is a pure function of one answer.
-
-    `summarise` sees the scores of all, in the order of the output.
+    """A way to score. `score` is a pure function of one answer. `summarise` gets the scores of all answers as a table,
+    in the order of the output.
 
     The table has `_index_`, `_replication_`, `status` and the columns of `scores`, of which `score` (number), `label`,
-    `prediction` (text) and `correct` (true or false) are always there: failures are found by `correct`, and shown.
+    `prediction` (text) and `correct` (true or false) are required: reports show the rows that are not `correct`.
 
-    The status of a row (see status.py) follows from the answer and the score: no answer is `failed`, a score of null is
-    `left out`. A rubric that knows better gives `status` beside the columns. `summarise` sees the rows that count; a
-    rubric with `sees_left_out = True` gets all of them.
+    The status of a row (see status.py) follows from the answer and the score: a row without an answer is `failed`, one
+    with a score of null is `left out`. A rubric may give `status` itself, beside the columns. `summarise` gets the rows
+    that are not left out; a rubric with `sees_left_out = True` gets all of them.
 
     A rubric that reads files names them in a property `files` (paths): a report keeps a copy of each, with its digest.
     """
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the dataset view that it reads; `target|answer` is the first of these that there is, and
+        """Columns of the dataset view that it reads; `target|answer` is the first of these that the dataset has, and
         `choices|` may be missing (see rubrics/columns.py).
         """
         ...
@@ -158,8 +154,8 @@ class Rubric(Protocol):
 class ScoresTogether(Protocol):
     """A rubric that scores several rows as one: a document whose choices are a request each.
 
-    It gets the scores of all rows and gives those of documents, each at the first of its rows. What the whole comes to
-    may stand in the schema's metadata.
+    It gets the scores of all rows and returns those of documents, each with the index of its first row. The schema's
+    metadata may have totals.
     """
 
     def together(self, scores: pa.Table) -> pa.Table: ...

@@ -1,7 +1,7 @@
-"""Scores beside the rows of an output. A file of scores has a row for each row of the output, in its order, or a row
-for each of another unit (a document of several requests), which stands at the first of its rows.
+"""Looks up the scores of rows of an output. A file of scores has a row for each row of the output, in its order, or a
+row for each of another unit (a document of several requests), with the index of the unit's first row.
 
-Whoever shows rows with their scores asks here: the rows of a report's page, `show` and `export`.
+The rows of a report's page, `show` and `export` use it.
 """
 
 from typing import Any
@@ -14,18 +14,18 @@ from steelyard.report.statistics.intervals import Integers
 KEYS = ["_index_", "_replication_"]
 
 
-class Beside:
-    """Gives the scores of rows of the output, asked for in any order; in the order of the scores it is fastest."""
+class RowScores:
+    """Scores by row of the output, which may be requested in any order; the order of the scores is fastest."""
 
     def __init__(self, scores: pa.Table) -> None:
         self._scores = scores
         self._start = 0
         self._sorted: tuple[list[str], Integers, Integers] | None = None
         self.missing = 0
-        """Number of rows that were asked for so far and have no scores."""
+        """Number of requested rows that have no scores."""
 
-    def of(self, rows: pa.Table) -> pa.Table:
-        """The scores of these rows in their order; null in each column of a row that has none."""
+    def lookup(self, rows: pa.Table) -> pa.Table:
+        """Return the scores of these rows in their order; a row without scores has nulls."""
         near = self._scores.slice(self._start, rows.num_rows)
         if near.select(KEYS).equals(rows.select(KEYS)):
             self._start += rows.num_rows
@@ -34,19 +34,19 @@ class Beside:
 
     def _look_up(self, rows: pa.Table) -> pa.Table:
         names, keys, order = self._by_key()
-        wanted = _keys(rows, names)
-        places = np.minimum(np.searchsorted(keys, wanted), max(0, keys.size - 1))
-        missing = keys[places] != wanted if keys.size else np.ones(wanted.size, dtype=np.bool_)
+        requested = _keys(rows, names)
+        positions = np.minimum(np.searchsorted(keys, requested), max(0, keys.size - 1))
+        missing = keys[positions] != requested if keys.size else np.ones(requested.size, dtype=np.bool_)
         self.missing += int(missing.sum())
-        taken: Any = pa.array(order[places] if keys.size else places, pa.int64(), mask=missing)
-        scores = self._scores.take(taken)
+        indices: Any = pa.array(order[positions] if keys.size else positions, pa.int64(), mask=missing)
+        scores = self._scores.take(indices)
         for name in KEYS:
-            place = scores.column_names.index(name)
-            scores = scores.set_column(place, self._scores.schema.field(name), rows[name])
+            column = scores.column_names.index(name)
+            scores = scores.set_column(column, self._scores.schema.field(name), rows[name])
         return scores
 
     def _by_key(self) -> tuple[list[str], Integers, Integers]:
-        """Names of the replications, the key of each row of the scores in order, and the places of these rows."""
+        """Return the names of the replications, the sorted keys of the scores, and the rows that have these keys."""
         if self._sorted is None:
             names: Any = self._scores["_replication_"].unique().to_pylist()
             keys = _keys(self._scores, names)
@@ -56,7 +56,7 @@ class Beside:
 
 
 def _keys(rows: pa.Table, names: list[str]) -> Integers:
-    """A number for each row that is the same for the same row; below zero for replications that are not named."""
+    """Return a number for each row, equal for equal keys; below zero for replications that are not in `names`."""
     codes = {name: code for code, name in enumerate(names)}
     names_of_rows: Any = rows["_replication_"].to_pylist()
     replication = np.asarray([codes.get(name, -1) for name in names_of_rows], dtype=np.int64)

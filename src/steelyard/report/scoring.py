@@ -1,7 +1,7 @@
 """Scores every row of a verified output, one file at a time, into one Parquet file.
 
-`make_report` and whatever scores again call it. Beside the rubric's columns there is a `group:<column>` for each
-column to group by, and `_cluster_`, a number, where rows that share a value of a column depend on each other.
+Reports, verification and `eval score` call it. Beside the rubric's columns the file has a `group:<column>` for each
+column to group by, and `_cluster_`, a number, if rows are clustered by a column.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from steelyard.evaluation.manifest import Manifest
-from steelyard.report.answers import Questions, View, answers, local_copy
+from steelyard.report.answers import Questions, View, local_copy, read_answers
 from steelyard.report.errors import ReportFailed
 from steelyard.report.layout import CLUSTER
 from steelyard.report.results import Answer, Bounds, Counts, Metric, Results, Rubric, ScoresTogether
@@ -31,9 +31,8 @@ from steelyard.report.statistics.groups import (
 from steelyard.report.statistics.power import power_line, power_numbers
 from steelyard.report.statistics.reducers import reduce_scores, right_or_wrong
 from steelyard.report.status import COLUMN as STATUS
-from steelyard.report.status import counted, counts_of, settled, with_status
-from steelyard.report.wording import counted as counted_as
-from steelyard.report.wording import percent
+from steelyard.report.status import counts_of, with_resolved_status, with_status, without_left_out
+from steelyard.report.wording import counted, percent
 from steelyard.storage.store import Store
 
 Progress = Callable[[int, int], None]
@@ -48,12 +47,12 @@ class Grouping:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the dataset that it reads."""
+        """Columns of the dataset that it reads."""
         return (*self.group_by, *((self.cluster_by,) if self.cluster_by else ()))
 
     @property
     def fields(self) -> list["pa.Field[Any]"]:
-        """The columns of the scores that it adds."""
+        """Columns of the scores that it adds."""
         groups: list[pa.Field[Any]] = [pa.field(GROUP + name, pa.string()) for name in self.group_by]
         if self.cluster_by is None:
             return groups
@@ -62,7 +61,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Output:
-    """A verified output: where it lies, which files vouch for it, and how the rubric sees it."""
+    """A verified output: its store, its manifest, and the view through which the rubric reads it."""
 
     store: Store
     manifest: Manifest
@@ -77,9 +76,9 @@ async def score_output(
     grouping: Grouping = Grouping(),
     progress: Progress = lambda done, total: None,
 ) -> Path:
-    """Scores of every row, in the order of the output, written to `path`; its folder holds one local copy at a time.
+    """Write the scores of every row, in the order of the output, to `path`; its folder holds one local copy at a time.
 
-    `questions` has the columns of the rubric and of `grouping`.
+    `questions` has the columns of the rubric and of `grouping`. Raises ReportFailed.
     """
     keys: list[pa.Field[Any]] = [pa.field("_index_", pa.int64()), pa.field("_replication_", pa.string())]
     own = [field for field in rubric.scores if field.name != STATUS]
@@ -90,7 +89,7 @@ async def score_output(
     with pq.ParquetWriter(path, schema) as writer:
         for number, entry in enumerate(output.manifest.files):
             local = await local_copy(output.store, entry, path.parent, number)
-            for batch in answers(local, questions, output.view):
+            for batch in read_answers(local, questions, output.view):
                 rows = await asyncio.to_thread(score, batch)
                 writer.write_table(pa.Table.from_pylist(rows, schema))
                 done += len(rows)
@@ -105,13 +104,13 @@ async def score_output(
 
 
 def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) -> Results:
-    """The rubric's results with what is added to all: counts, replications, groups, the differences this size can see.
+    """Return the rubric's results, with additions for every rubric: counts, reducers, groups, detectable differences.
 
-    A rubric sees the rows that count, or all of them where it says so (`sees_left_out`). UsageError for reducers that
-    do not fit.
+    A rubric gets the rows that are not left out, or all of them if it says so (`sees_left_out`). Raises UsageError for
+    reducers that do not fit.
     """
     scores = with_status(scores)
-    kept = counted(scores)
+    kept = without_left_out(scores)
     own = rubric.summarise(scores if getattr(rubric, "sees_left_out", False) else kept)
     results = _with_counts(own, counts_of(scores))
     if not results.metrics or "score" not in scores.column_names:
@@ -135,35 +134,35 @@ def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) ->
 
 
 def _with_counts(results: Results, counts: Counts) -> Results:
-    """The results with the number of rows by status, which the headline says where some failed or are left out."""
+    """Add the number of rows by status; the headline names rows that failed or are left out."""
     bounds = results.bounds or (_bounds(results.metrics[0], counts) if results.metrics else None)
-    sentences = [results.headline, *_not_scored(counts, bounds)]
+    sentences = [results.headline, *_unscored_sentences(counts, bounds)]
     return replace(results, headline=" ".join(sentences), counts=counts, bounds=bounds)
 
 
 def _bounds(lead: Metric, counts: Counts) -> Bounds | None:
-    """The share if all failed rows were wrong, as they count, and if all were right; None of other numbers."""
+    """Return the share if all failed rows were wrong, and if all were right; None for any other number."""
     value = lead.estimate.value
     if lead.unit != "share" or value is None or not counts.failed or lead.estimate.n != counts.denominator:
         return None
     return Bounds(value, min(1.0, value + counts.failed / counts.denominator))
 
 
-def _not_scored(counts: Counts, bounds: Bounds | None) -> Iterator[str]:
-    """A sentence for the rows that failed, and one for those that are left out."""
+def _unscored_sentences(counts: Counts, bounds: Bounds | None) -> Iterator[str]:
+    """Yield a sentence for the rows that failed, and one for those that are left out."""
     if counts.failed and bounds:
         right = percent(bounds.all_failed_right)
-        yield f"{counted_as(counts.failed, counts.noun)} failed, counted as wrong: {right} if all were right."
+        yield f"{counted(counts.failed, counts.noun)} failed, counted as wrong: {right} if all were right."
     elif counts.failed:
-        yield f"{counted_as(counts.failed, counts.noun)} failed."
+        yield f"{counted(counts.failed, counts.noun)} failed."
     if counts.left_out:
         them = "it" if counts.left_out == 1 else "them"
-        yield f"{counted_as(counts.left_out, counts.noun)} left out: nobody could grade {them}."
+        yield f"{counted(counts.left_out, counts.noun)} left out: nobody could grade {them}."
 
 
 @dataclass
 class _Scorer:
-    """Scores batches; remembers the numbers that values of the cluster column got."""
+    """Function that scores batches; it remembers the numbers of the cluster column's values."""
 
     rubric: Rubric
     grouping: Grouping
@@ -178,7 +177,7 @@ class _Scorer:
         except ValueError as error:
             raise ReportFailed("CannotScore", str(error), row=str(answer.index)) from error
         row = {"_index_": answer.index, "_replication_": answer.replication}
-        row |= settled(self.rubric, answer, scored)
+        row |= with_resolved_status(self.rubric, answer, scored)
         for name in self.grouping.group_by:
             value = answer.row[name]
             row[GROUP + name] = None if value is None else text_of(value)
@@ -187,7 +186,7 @@ class _Scorer:
         return row
 
     def _cluster(self, answer: Answer) -> int:
-        """A row without a value hangs together with no other: its number is its own, below zero."""
+        """Return the number of the answer's cluster. A row without a value has a cluster of its own, below zero."""
         value = answer.row[str(self.grouping.cluster_by)]
         if value is None:
             return -1 - answer.index

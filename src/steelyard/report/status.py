@@ -1,8 +1,8 @@
 """Status of each row of scores: scored, failed or left out. Page, JSON, comparison, export, audit and verification
-count rows by it and by nothing else.
+count rows by it alone.
 
-A row is scored where the rubric gave a number; failed where there is no answer to score, which counts as 0; left out
-where there is an answer and nobody could grade it, which counts nowhere and is said. The three add up to all rows.
+A row is scored if the rubric gave a number. It failed if there is no answer to score; it counts as 0. It is left out if
+there is an answer that nobody could grade; it counts nowhere, and reports say so. The three add up to all rows.
 """
 
 from collections.abc import Mapping
@@ -23,16 +23,16 @@ LEFT_OUT: Status = "left out"
 STATUSES: tuple[Status, ...] = (SCORED, FAILED, LEFT_OUT)
 COLUMN = "status"
 UNIT = b"unit"
-"""Key in the schema's metadata: the noun of what a row of scores is, where it is not a question."""
+"""Key in the schema's metadata: the noun for what a row of scores is about, if it is not a question."""
 
 
-def settled(rubric: Rubric, answer: Answer, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The rubric's row with its status, and with what follows from it for score and correctness.
+def with_resolved_status(rubric: Rubric, answer: Answer, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rubric's row with its status, and with the score and correctness that follow from it.
 
-    A rubric that knows better gives the status itself. Silence never earns anything: a score above 0 is taken away.
+    A rubric may give the status itself. A failed row never has a score above 0: a system gains nothing by silence.
     """
     given = row.get(COLUMN)  # an older rubric's column of this name may hold anything
-    status = given if given in STATUSES else _derived(rubric, answer, row.get("score"))
+    status = given if given in STATUSES else _derive_status(rubric, answer, row.get("score"))
     if status == LEFT_OUT:
         return {**row, "score": None, "correct": None, COLUMN: status}
     if status == FAILED:
@@ -40,20 +40,19 @@ def settled(rubric: Rubric, answer: Answer, row: Mapping[str, Any]) -> dict[str,
     return {**row, COLUMN: status}
 
 
-def _derived(rubric: Rubric, answer: Answer, score: float | None) -> Status:
-    if not answer.responses or _silent(rubric, answer.responses[0]):
+def _derive_status(rubric: Rubric, answer: Answer, score: float | None) -> Status:
+    """Return the status; a row without a response, or with null in the field that the rubric reads, failed."""
+    field = getattr(rubric, "field", None)
+    response = answer.responses[0] if answer.responses else None
+    if response is None or (isinstance(field, str) and field in response and response[field] is None):
         return FAILED
     return SCORED if score is not None and isfinite(score) else LEFT_OUT
 
 
-def _silent(rubric: Rubric, response: Mapping[str, Any]) -> bool:
-    """True for a response with null in the field that the rubric reads."""
-    field = getattr(rubric, "field", None)
-    return isinstance(field, str) and field in response and response[field] is None
-
-
 def with_status(scores: pa.Table) -> pa.Table:
-    """The scores with the column, which files of earlier versions lack: there, no prediction is no answer."""
+    """Return the scores with the column `status`. Files of earlier versions lack it: there, a row without a prediction
+    failed.
+    """
     if COLUMN in scores.column_names:
         return scores
     names = scores.column_names
@@ -68,29 +67,29 @@ def with_status(scores: pa.Table) -> pa.Table:
     return scores.append_column(COLUMN, pc.if_else(left_out, LEFT_OUT, answered))
 
 
-def counted(scores: pa.Table) -> pa.Table:
-    """The rows that count: all but those that are left out."""
+def without_left_out(scores: pa.Table) -> pa.Table:
+    """Return all rows but those that are left out."""
     scores = with_status(scores)
     column: Any = scores[COLUMN]
     return scores.filter(pc.not_equal(column, pa.scalar(str(LEFT_OUT))))
 
 
-def numbered(scores: pa.Table) -> pa.Table:
-    """The rows that count and have a number of their own; a document of BLEU has none."""
-    kept = counted(scores)
+def with_own_score(scores: pa.Table) -> pa.Table:
+    """Return the rows that are not left out and have a score of their own; a document of BLEU has none."""
+    kept = without_left_out(scores)
     if "score" not in kept.column_names:
         return kept
     return kept.filter(pa.array(np.isfinite(values_of(kept))))
 
 
 def has_status(scores: pa.Table, status: Status) -> Any:
-    """A mask of the rows with this status."""
+    """Return a mask of the rows with this status."""
     column: Any = with_status(scores)[COLUMN]
     return pc.equal(column, pa.scalar(str(status)))
 
 
 def counts_of(scores: pa.Table) -> Counts:
-    """Number of rows with each status."""
+    """Return the number of rows with each status."""
     statuses: Any = pc.value_counts(with_status(scores)[COLUMN])
     rows = {status["values"]: status["counts"] for status in statuses.to_pylist()}
     noun = (scores.schema.metadata or {}).get(UNIT, b"row").decode()
@@ -98,9 +97,9 @@ def counts_of(scores: pa.Table) -> Counts:
 
 
 def values_of(scores: pa.Table) -> Floats:
-    """The score of each row: NaN where it is left out, 0 or less where it failed.
+    """Return the score of each row: NaN if it is left out, 0 or less if it failed.
 
-    NaN also where a failed row has no score at all: of numbers that are no shares, 0 may be the best.
+    A failed row without any score has NaN too: for numbers that are no shares, 0 may be the best.
     """
     scores = with_status(scores)
     values = np.array(scores["score"].to_numpy(), dtype=np.float64)
@@ -111,12 +110,12 @@ def values_of(scores: pa.Table) -> Floats:
 
 
 def wrong_rows(scores: pa.Table) -> Any:
-    """A mask of the rows with an answer that was scored and is not correct."""
+    """Return a mask of the rows that were scored and are not correct."""
     scored: Any = has_status(scores, SCORED)
     correct: Any = scores["correct"]
     return pc.and_not(scored, pc.fill_null(correct, True))
 
 
 def unit_of(scores: pa.Table) -> str:
-    """The noun of what a row of scores is: `question`, or what the file says, such as `document`."""
+    """Return the noun for what a row of scores is about: `question`, or the file's own, such as `document`."""
     return (scores.schema.metadata or {}).get(UNIT, b"question").decode()

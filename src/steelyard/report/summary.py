@@ -1,7 +1,7 @@
-"""The results of a rubric whose answers have one score each: its mean or share with an interval, and what that hides.
+"""Results of a rubric that gives one score per answer: the mean or share with its interval and its limits.
 
-Rubrics call `summarise_scores` from their `summarise`; what is the same for all rubrics (groups, replications, power)
-is added in `scoring`.
+Rubrics call `summarise_scores` from their `summarise`; `scoring` adds what is the same for all rubrics (groups,
+reducers, power).
 """
 
 from collections.abc import Callable
@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from steelyard.report.page import figures
 from steelyard.report.results import Metric, Results
 from steelyard.report.statistics.intervals import Estimate, Integers, Scale, clusters_of, mean, proportion
-from steelyard.report.status import SCORED, has_status
-from steelyard.report.status import counted as counted_rows
+from steelyard.report.status import SCORED, has_status, without_left_out
 from steelyard.report.wording import count, counted, interval, percent, unanswered
 
 
@@ -30,16 +29,16 @@ class What:
     """A share lies between 0 and 1, and is shown in per cent."""
     note: str = ""
     binary: bool = True
-    """Answers are right or wrong (`correct`); otherwise `score` counts."""
+    """True if answers are right or wrong (`correct`); otherwise `score` is averaged."""
     headline: Callable[[Estimate], str] | None = None
-    """The report's first sentence, where the usual one does not fit."""
+    """Function that gives the report's first sentence, if the usual one does not fit."""
     scale: tuple[float, float] | None = None
-    """The least and the greatest number that there can be, as 0 and 100."""
+    """Least and greatest possible number, such as 0 and 100."""
 
 
 def summarise_scores(scores: pa.Table, what: What) -> Results:
-    """The mean score, or the share of right answers, and how many questions were answered at all."""
-    scores = counted_rows(scores)
+    """Return the mean score, or the share of right answers, and the share of questions that got an answer."""
+    scores = without_left_out(scores)
     clusters = clusters_of(scores)
     lead = (
         right_share(scores, clusters) if what.binary else score_mean(scores, clusters, what.unit, what.scale)
@@ -58,21 +57,21 @@ def summarise_scores(scores: pa.Table, what: What) -> Results:
 
 
 def right_share(scores: pa.Table, clusters: Integers) -> Estimate:
-    """The share of answers that are right."""
+    """Return the share of answers that are right."""
     return proportion(np.asarray(scores["correct"].to_numpy(), dtype=np.bool_), clusters)
 
 
 def score_mean(
     scores: pa.Table, clusters: Integers, unit: str = "share", scale: Scale | None = None
 ) -> Estimate:
-    """The mean of the scores that there are; a share lies between 0 and 1, another number on its scale."""
+    """Return the mean of all finite scores; a share lies between 0 and 1, another number on its scale."""
     values = np.asarray(scores["score"].to_numpy(), dtype=np.float64)
-    there = np.isfinite(values)
-    return mean(values[there], clusters[there], (0.0, 1.0) if unit == "share" else scale)
+    finite = np.isfinite(values)
+    return mean(values[finite], clusters[finite], (0.0, 1.0) if unit == "share" else scale)
 
 
 def limits(scores: pa.Table, lead: Estimate, answered: Estimate) -> tuple[str, ...]:
-    """Return the limits of the number."""
+    """Return sentences that say what the number does not cover."""
     questions = pc.count_distinct(scores["_index_"]).as_py()
     said = [
         f"The figures hold for data like these {count(questions)} questions; other data may be harder or easier.",

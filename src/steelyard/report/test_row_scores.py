@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.report.row_scores import Beside
+from steelyard.report.row_scores import RowScores
 
 Key = tuple[int, str]
 KEYS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["x", "y"])), unique=True, max_size=12)
@@ -24,11 +24,11 @@ def make_table(keys: list[Key]) -> pa.Table:
 @settings(max_examples=60, deadline=None)
 @given(KEYS, st.lists(KEYS, max_size=3))
 def test_each_row_gets_its_own_scores_or_none(scored: list[Key], batches: list[list[Key]]) -> None:
-    beside = Beside(make_table(scored))
+    row_scores = RowScores(make_table(scored))
     for keys in batches:
         rows = make_table(keys).drop_columns(["score"])
         expected = [10.0 * key[0] + (key[1] == "y") if key in scored else None for key in keys]
-        scores = beside.of(rows)
+        scores = row_scores.lookup(rows)
         assert scores["score"].to_pylist() == expected
         assert scores.select(["_index_", "_replication_"]).to_pylist() == rows.to_pylist()
-    assert beside.missing == sum(key not in scored for keys in batches for key in keys)
+    assert row_scores.missing == sum(key not in scored for keys in batches for key in keys)

@@ -13,7 +13,15 @@ from steelyard.report.rubrics.overlap import Rouge
 from steelyard.report.rubrics.rows import schema
 from steelyard.report.rubrics.text import ExactMatch
 from steelyard.report.scoring import summarise
-from steelyard.report.status import counted, counts_of, settled, unit_of, values_of, with_status, wrong_rows
+from steelyard.report.status import (
+    counts_of,
+    unit_of,
+    values_of,
+    with_resolved_status,
+    with_status,
+    without_left_out,
+    wrong_rows,
+)
 from steelyard.types import Json
 
 ROW = {"target": "x"}
@@ -63,33 +71,35 @@ class Documents(Strange):
 )
 def test_status_follows_from_the_answer(answer: list[Json] | None, status: tuple[str, float, bool]) -> None:
     rubric, given = ExactMatch(), Answer(0, "r0", ROW, answer)
-    row = settled(rubric, given, rubric.score(given))
+    row = with_resolved_status(rubric, given, rubric.score(given))
     assert (row["status"], row["score"], row["correct"]) == status
 
 
 def test_an_answer_without_a_grade_is_left_out_and_neither_right_nor_wrong() -> None:
     unread = {"judge": "a", "verdict": None, "score": None, "reason": "Hm.", "error": "no verdict"}
     answer = Answer(0, "r0", ROW, [{"text": "y", "verdicts": [unread]}])
-    row = settled(Verdict(), answer, Verdict().score(answer))
+    row = with_resolved_status(Verdict(), answer, Verdict().score(answer))
     assert (row["status"], row["score"], row["correct"]) == ("left out", None, None)
 
 
 def test_silence_earns_nothing_whatever_a_rubric_says() -> None:
     silent = Answer(0, "r0", ROW, None)
-    row = settled(Strange(), silent, Strange().score(silent))
+    row = with_resolved_status(Strange(), silent, Strange().score(silent))
     assert (row["status"], row["score"], row["correct"]) == ("failed", 0.0, False)
 
 
 def test_a_rubric_may_say_the_status_itself() -> None:
     answer = Answer(0, "r0", ROW, [{"text": "x"}])
-    row = settled(Documents(), answer, Documents().score(answer))
+    row = with_resolved_status(Documents(), answer, Documents().score(answer))
     assert (row["status"], row["score"], row["correct"]) == ("left out", None, None)
 
 
 def test_an_older_column_of_this_name_is_no_status() -> None:
     answer = Answer(0, "r0", ROW, [{"text": "x"}])
     assert (
-        settled(ExactMatch(), answer, {**ExactMatch().score(answer), "status": "200 OK"})["status"]
+        with_resolved_status(ExactMatch(), answer, {**ExactMatch().score(answer), "status": "200 OK"})[
+            "status"
+        ]
         == "scored"
     )
 
@@ -103,7 +113,7 @@ def test_a_share_is_of_scored_and_failed_rows() -> None:
     assert (results.metrics[0].estimate.value, results.metrics[0].estimate.n) == (5 / 8, 8)
     assert results.bounds == Bounds(5 / 8, 7 / 8)
     assert results.headline.endswith(
-        "2 rows failed, counted as wrong: 87.5 % if all were right. 4 rows left out: nobody could grade them."
+        "2 rows failed, without_left_out as wrong: 87.5 % if all were right. 4 rows left out: nobody could grade them."
     )
 
 
@@ -119,7 +129,7 @@ def test_wrong_answers_are_those_that_were_scored() -> None:
         (1.0, True, "scored"), (0.0, False, "scored"), (0.0, False, "failed"), (None, None, "left out")
     )
     assert wrong_rows(scores).to_pylist() == [False, True, False, False]
-    assert counted(scores)["status"].to_pylist() == ["scored", "scored", "failed"]
+    assert without_left_out(scores)["status"].to_pylist() == ["scored", "scored", "failed"]
     np.testing.assert_array_equal(values_of(scores), [1.0, 0.0, 0.0, np.nan])
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES
-from steelyard.report.row_scores import Beside
+from steelyard.report.row_scores import RowScores
 from steelyard.report.status import unit_of
 from steelyard.runs.folder import Run
 from steelyard.runs.queries import score_files
@@ -86,11 +86,11 @@ class _Reader:
         self._path = path
         table = pq.read_table(path, memory_map=True)
         self._rows_have_scores = unit_of(table) == "question"
-        self._beside = Beside(table)
+        self._row_scores = RowScores(table)
 
     def take(self, rows: pa.Table) -> "pa.Array[JsonValue]":
-        table = self._beside.of(rows)
-        if self._rows_have_scores and self._beside.missing:
+        table = self._row_scores.lookup(rows)
+        if self._rows_have_scores and self._row_scores.missing:
             raise UsageError(f"{self._path}: is not of this output; score it again (steelyard eval score)")
         kept = table.drop_columns([INDEX, REPLICATION])
         columns: list[Any] = [_whole(column) for column in kept.columns]

@@ -23,7 +23,7 @@ from steelyard.report.evidence.audit_statement import report_page
 from steelyard.report.page.page import numbers_json, page_of
 from steelyard.report.results import Metric
 from steelyard.report.statistics.reducers import right_or_wrong
-from steelyard.report.status import counted, counts_of, values_of
+from steelyard.report.status import counts_of, values_of, without_left_out
 from steelyard.storage.store import Store
 
 CLOSE = 1e-9
@@ -100,7 +100,7 @@ def _requirement(
 
 def _is_share_of_right(scores: pa.Table, lead: Metric) -> bool:
     """Return True if each answer is right or wrong, and the report's first number is the share of right ones."""
-    kept = counted(scores)
+    kept = without_left_out(scores)
     if lead.unit != "share" or lead.estimate.value is None or not right_or_wrong(kept):
         return False
     return abs(float(values_of(kept).mean()) - lead.estimate.value) < CLOSE

@@ -25,7 +25,7 @@ from steelyard.report.statistics.exact_power import least_discordant
 from steelyard.report.statistics.intervals import Estimate, Floats, Integers
 from steelyard.report.statistics.power import FEWEST_CLUSTERS, detectable_mean
 from steelyard.report.statistics.reducers import right_or_wrong
-from steelyard.report.status import counts_of, numbered, values_of
+from steelyard.report.status import counts_of, values_of, with_own_score
 from steelyard.report.wording import count, shorten
 
 COLUMNS = ("_index_", "label", "prediction", "correct")
@@ -139,7 +139,7 @@ def compare(baseline: ScoredReport, system: ScoredReport) -> Comparison | NotCom
     binary = _is_binary(baseline.scores) and _is_binary(system.scores)
     if not binary and any("score" not in side.scores.column_names for side in (baseline, system)):
         return NotComparable("the earlier audit kept no scores, only what was right")
-    first, second = numbered(baseline.scores), numbered(system.scores)
+    first, second = with_own_score(baseline.scores), with_own_score(system.scores)
     before, now = _side(first, binary), _side(second, binary)
     common = np.intersect1d(before.index, now.index, assume_unique=True)
     if common.size == 0:

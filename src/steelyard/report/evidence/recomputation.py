@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from steelyard.errors import SteelyardError
 from steelyard.evaluation.manifest import read_manifest
 from steelyard.evaluation.recount import recount
-from steelyard.report.answers import mapped
+from steelyard.report.answers import memory_mapped
 from steelyard.report.evidence.files import Check, ReportFolders, fault, read_bytes
 from steelyard.report.layout import NUMBERS, PAGE
 from steelyard.report.page import document
@@ -74,7 +74,9 @@ def check_figures(numbers: JsonValue, folders: ReportFolders) -> Iterator[Check]
             continue
         try:
             kept = summarise(
-                find_rubric(rubric, files=_rubric_files(numbers, folders)), mapped(path), scoring["reducers"]
+                find_rubric(rubric, files=_rubric_files(numbers, folders)),
+                memory_mapped(path),
+                scoring["reducers"],
             )
         except UNREADABLE as error:
             yield fault(f"{name}: {error}")

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.report.answers import BATCH, mapped, opened
-from steelyard.report.row_scores import Beside
+from steelyard.report.answers import BATCH, memory_mapped, open_parquet
+from steelyard.report.row_scores import RowScores
 from steelyard.report.statistics.intervals import Integers
 from steelyard.types import JsonValue
 
@@ -62,7 +62,7 @@ class Reading:
     """Takes the verified files one after the other, beside the scores of the same rows."""
 
     def __init__(self, scores: Sequence[pa.Table], chosen: Integers) -> None:
-        self._scores = [Beside(table) for table in scores]
+        self._scores = [RowScores(table) for table in scores]
         self._chosen = pa.array(chosen, pa.int64())
         self._failed: list[pa.Table] = []
         self._rows: list[pa.Table] = []
@@ -86,7 +86,9 @@ class Reading:
 
     def add(self, path: Path, every: Take | None = None) -> None:
         """The rows of one file; `every` gets all of them and their scores, not only the chosen."""
-        for batch in opened(path).iter_batches(BATCH, columns=["_index_", "_replication_", "responses"]):
+        for batch in open_parquet(path).iter_batches(
+            BATCH, columns=["_index_", "_replication_", "responses"]
+        ):
             table = pa.Table.from_batches([batch])
             self.tokens.add(batch.column("responses"))
             self._failed.append(
@@ -94,7 +96,7 @@ class Reading:
             )
             mask = pc.is_in(table["_index_"], value_set=self._chosen)
             self._rows.append(table.filter(mask))
-            beside = [scores.of(table) for scores in self._scores]
+            beside = [scores.lookup(table) for scores in self._scores]
             for picked, scores in zip(self._picked, beside, strict=True):
                 picked.append(scores.filter(mask))
             if every is not None:
@@ -103,7 +105,7 @@ class Reading:
 
 def question_reader(dataset: Sequence[Path], indexes: Integers | None) -> Ask:
     """Return a function that gives whole rows of the dataset by `_index_`, in the order of the call."""
-    tables = [mapped(path) if indexes is None else _some(path, indexes) for path in dataset]
+    tables = [memory_mapped(path) if indexes is None else _some(path, indexes) for path in dataset]
     whole = pa.concat_tables(tables, promote_options="default")
     order = np.argsort(whole["_index_"].to_numpy(), kind="stable")
     known = whole["_index_"].to_numpy()[order]
@@ -120,7 +122,7 @@ def question_reader(dataset: Sequence[Path], indexes: Integers | None) -> Ask:
 
 def _some(path: Path, indexes: Integers) -> pa.Table:
     wanted = pa.array(indexes, pa.int64())
-    with opened(path) as file:
+    with open_parquet(path) as file:
         few = [
             batch.filter(pc.is_in(batch.column("_index_"), value_set=wanted))
             for batch in file.iter_batches(BATCH)

@@ -16,7 +16,7 @@ from steelyard.report.comparison.reports import Comparison, ScoredReport, compar
 from steelyard.report.results import Answer, Results
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.scoring import summarise
-from steelyard.report.status import counts_of, settled
+from steelyard.report.status import counts_of, with_resolved_status
 from steelyard.runs.lm_eval import process
 from steelyard.runs.lm_eval.documents import bounds_of, document_of, shares_of
 from steelyard.runs.lm_eval.model import _Messages, _prompt, generation_settings
@@ -210,7 +210,11 @@ def scores(right: list[bool | None], rubric: Task | None = None) -> pa.Table:
     rubric = rubric or Task("x")
     process._waiting[rubric.name] = DoubleOfLmEval(len(right))  # type: ignore[assignment]
     rows = [
-        {"_index_": answer.index, "_replication_": "r", **settled(rubric, answer, rubric.score(answer))}
+        {
+            "_index_": answer.index,
+            "_replication_": "r",
+            **with_resolved_status(rubric, answer, rubric.score(answer)),
+        }
         for answer in answers(right)
     ]
     keys = [pa.field("_index_", pa.int64()), pa.field("_replication_", pa.string())]
