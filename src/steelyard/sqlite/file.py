@@ -115,10 +115,14 @@ def connect(path: Path | None, *, writes: bool) -> sqlite3.Connection:
             check_same_thread=False,
             cached_statements=256,
         )
-        connection.executescript(
-            "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY;"
-            f"PRAGMA journal_size_limit=67108864; PRAGMA query_only={'OFF' if writes else 'ON'};"
-        )
+        try:
+            connection.executescript(
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY;"
+                f"PRAGMA journal_size_limit=67108864; PRAGMA query_only={'OFF' if writes else 'ON'};"
+            )
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
 

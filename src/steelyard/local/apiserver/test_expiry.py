@@ -1,6 +1,7 @@
 """Events live for an hour after their last write; Pods that no kubelet will end do not stay."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -52,10 +53,12 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> World:
+async def world(tmp_path: Path) -> AsyncIterator[World]:
     world = World(tmp_path)
     await world.start()
-    return world
+    yield world
+    assert world.parts is not None
+    world.parts.store.close()
 
 
 async def test_an_event_goes_an_hour_after_it_was_last_written(world: World) -> None:
