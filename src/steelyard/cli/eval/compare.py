@@ -84,6 +84,7 @@ def _table(compared: "ComparedRuns") -> str:
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
+    lines.insert(0, f"rubric: {compared.rubric}")
     for other in compared.others:
         lines += ["", *_lines(compared, other)]
     return "\n".join([*lines, "", *(f"note: {limit}" for limit in limits(compared))])

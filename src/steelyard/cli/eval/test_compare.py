@@ -32,6 +32,7 @@ async def test_it_prints_a_table_json_and_a_page(tmp_path: Path) -> None:
     at, again, invoke = tmp_path / "c.html", tmp_path / "again.html", CliRunner().invoke
     result = invoke(eval_app, ["compare", first, second, "--output", str(at)])
     assert result.exit_code == 0, result.output
+    assert result.output.startswith("rubric: exact-match\n")
     assert "+25.0 (" in result.output
     assert "better (6): rows 1, 2, 3, 4, 5, 6" in result.output
     assert "asked otherwise: sampling" in result.output

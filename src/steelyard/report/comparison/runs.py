@@ -271,7 +271,7 @@ def limits(compared: ComparedRuns) -> Iterator[str]:
             "comparison alone."
         )
     if compared.cluster:
-        yield f"Questions with the same {compared.cluster} count as one in every test and interval."
+        yield f"Tests and intervals treat questions with the same {compared.cluster} as one cluster."
     yield "The comparison covers chance in the choice of questions. It does not say why the runs differ."
 
 

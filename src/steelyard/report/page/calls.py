@@ -11,7 +11,7 @@ from steelyard.report.wording import count
 
 MOST_ADDRESSES = 20
 """Addresses that the page lists: replicas of a cluster have many. report.json lists all."""
-_ENDED = {"stop": "Ended by themselves", "length": "Cut off at the token limit"}
+_ENDED = {"stop": "Ended normally", "length": "Cut off at the token limit"}
 CUT = "cut short by the server, and scored as they are: ask these rows again"
 UNKNOWN = "an unknown reason: whole or cut short, nobody here can tell"
 
@@ -39,7 +39,8 @@ def spending_of(spending: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]
     if not spending:
         return
     for account in spending["accounts"]:
-        who = "the model" if account["name"] == "model" else account["name"]
+        name = account["name"]
+        who = f"the {name}" if name in {"model", "judge"} else name
         lost = account["lostCalls"]
         estimated = (
             f"; {count(account['lostTokens'])} of them estimated: {count(lost)} calls lost" if lost else ""

@@ -161,13 +161,13 @@ def named(names: Mapping[str, str], key: str) -> str:
 def _tokens(tokens: Tokens) -> Iterator[tuple[str, str]]:
     """Yield the token counts that the service reported; nothing where it reported none."""
     if tokens.prompt is not None:
-        yield "Of prompts", count(tokens.prompt)
+        yield "Tokens of prompts", count(tokens.prompt)
     if tokens.completion is not None:
-        yield "Of answers", count(tokens.completion)
+        yield "Tokens of answers", count(tokens.completion)
         if tokens.responses:
-            yield "Per answer", f"{tokens.completion / tokens.responses:,.1f} on average"
+            yield "Tokens per answer", f"{tokens.completion / tokens.responses:,.1f} on average"
     if tokens.longest is not None:
-        yield "Longest answer", count(tokens.longest)
+        yield "Longest answer", f"{count(tokens.longest)} tokens"
 
 
 def _evidence(subject: Subject, findings: Found) -> Iterator[Evidence]:

@@ -36,7 +36,8 @@ def judged_from(folder: RunFolder, request: RunRequest) -> dict[str, tuple[str, 
         its = folder.judge(judge.name)
         extra = [its.path / name for name in (RUN_FILE, QUESTIONS) if (its.path / name).exists()]
         inside = [*extra, *sorted((its.path / "inputs").rglob("*.parquet"))]
-        files[f"{FURTHER}of the judge {judge.name}"] = (
+        name = "" if judge.name == "judge" else f" {judge.name}"
+        files[f"{FURTHER}of the judge{name}"] = (
             *_paths(inside, folder.path),
             *_answers(its, folder.path),
         )
