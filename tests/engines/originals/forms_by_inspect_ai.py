@@ -4,12 +4,11 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from inspect_ai.model import ModelName, ModelOutput
 from inspect_ai.scorer import Scorer, Target, answer, match
 from inspect_ai.solver import TaskState
-
-from steelyard.types import JsonValue
 
 SCORERS: dict[str, tuple[str, Scorer]] = {
     "numbers": ("Inspect match(numeric)", match(numeric=True)),
@@ -17,7 +16,7 @@ SCORERS: dict[str, tuple[str, Scorer]] = {
 }
 
 
-async def read(form: JsonValue, scorer: Scorer) -> JsonValue:
+async def read(form: Any, scorer: Scorer) -> Any:
     state = TaskState(
         model=ModelName("none/none"),
         sample_id=0,
@@ -31,8 +30,8 @@ async def read(form: JsonValue, scorer: Scorer) -> JsonValue:
     return {"read": score.answer or "", "right": score.value == "C"}
 
 
-async def read_all(forms: JsonValue) -> JsonValue:
-    readings_by_column: JsonValue = {name: {} for name, _ in SCORERS.values()}
+async def read_all(forms: Any) -> Any:
+    readings_by_column: Any = {name: {} for name, _ in SCORERS.values()}
     for form in forms:
         name, scorer = SCORERS[form["kind"]]
         readings_by_column[name][form["key"]] = await read(form, scorer)

@@ -11,8 +11,6 @@ import yaml
 from lm_eval.api.metrics import exact_match_hf_evaluate
 from lm_eval.filters import build_filter_ensemble
 
-from steelyard.types import JsonValue
-
 TASKS = Path(lm_eval.__file__).parent / "tasks"
 FILES = {
     "gsm8k": "gsm8k/gsm8k.yaml",
@@ -32,18 +30,18 @@ Loader.add_multi_constructor("!", lambda loader, suffix, node: str(node.value))
 class Instance:
     """The responses and the document that a filter looks at."""
 
-    def __init__(self, form: JsonValue) -> None:
+    def __init__(self, form: Any) -> None:
         options = form["options"] or []
         self.resps = [form["said"]]
         self.doc = {"choices": options["text"] if isinstance(options, dict) else options}
         self.filtered_resps: dict[str, Any] = {}
 
 
-def target_of(form: JsonValue, task: str) -> str:
+def target_of(form: Any, task: str) -> str:
     return f"({form['target']})" if task == "mmlu_flan_cot" else str(form["target"])
 
 
-def columns(kind: str) -> Iterator[tuple[str, str, JsonValue, JsonValue]]:
+def columns(kind: str) -> Iterator[tuple[str, str, Any, Any]]:
     """The name of a column, its task, its filter, and how its task compares."""
     for task in BY_KIND[kind]:
         config = yaml.load((TASKS / FILES[task]).read_text(), Loader)
@@ -57,7 +55,7 @@ def columns(kind: str) -> Iterator[tuple[str, str, JsonValue, JsonValue]]:
             yield f"lm-eval {task} {listed['name']}", task, listed["filter"], settings
 
 
-def read(form: JsonValue, task: str, steps: JsonValue, settings: JsonValue) -> JsonValue:
+def read(form: Any, task: str, steps: Any, settings: Any) -> Any:
     arguments = [[step["function"], {k: v for k, v in step.items() if k != "function"}] for step in steps]
     instance = Instance(form)
     build_filter_ensemble("chosen", arguments).apply([instance])
@@ -68,7 +66,7 @@ def read(form: JsonValue, task: str, steps: JsonValue, settings: JsonValue) -> J
 
 def main() -> None:
     forms = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    readings_by_column: JsonValue = {}
+    readings_by_column: Any = {}
     for kind in BY_KIND:
         chosen = [form for form in forms if form["kind"] == kind]
         for name, task, steps, settings in columns(kind):

@@ -4,12 +4,11 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from inspect_ai.model import ModelName, ModelOutput
 from inspect_ai.scorer import Scorer, Target, answer, choice, exact, f1, includes, match, math, pattern
 from inspect_ai.solver import TaskState
-
-from steelyard.types import JsonValue
 
 SCORERS: dict[str, tuple[Scorer, str, str]] = {  # the scorer, the answer's column, the target's
     "match(exact)": (match("exact"), "said", "target"),
@@ -39,8 +38,8 @@ def state_of(said: str) -> TaskState:
     return state
 
 
-async def score_all(answers: JsonValue) -> JsonValue:
-    numbers: JsonValue = {}
+async def score_all(answers: Any) -> Any:
+    numbers: Any = {}
     for name, (scorer, said, target) in SCORERS.items():
         scores = [await scorer(state_of(row[said]), Target(row[target])) for row in answers]
         values = [score.value if score is not None else None for score in scores]

@@ -19,7 +19,7 @@ OURS = (
 
 @pytest.fixture
 async def text(tmp_path: Path) -> str:
-    """What a reader sees of the report of the example, in which each row was asked twice."""
+    """Return the text that a reader sees of the example's report, in which each row was asked twice."""
     dataset, output = FileStore(tmp_path / "dataset"), FileStore(tmp_path / "output")
     await make_verified(dataset, output)
     (tmp_path / "scratch").mkdir()
