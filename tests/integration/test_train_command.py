@@ -33,7 +33,9 @@ start = int(kept.read_text()) if kept.exists() else 0
 print(f"rank {rank} of {os.environ['WORLD_SIZE']} from {start} pid {os.getpid()}")
 for step in range(start + 1, steps + 1):
     time.sleep(0.1)
-    kept.write_text(str(step))
+    new = kept.with_suffix(".new")  # whole or not at all, whenever this process is killed
+    new.write_text(str(step))
+    new.replace(kept)
     report(step=step, total=steps, loss=1 / step)
 if rank == 1 and ends:
     print("the last words", file=sys.stderr)
