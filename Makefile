@@ -77,6 +77,9 @@ lock: .venv/bin/uv  ## lock the dependencies anew
 	$(COMPILE) requirements/build.in -o requirements/build.txt
 	$(COMPILE) requirements/uv.in -o requirements/uv.txt
 	for each in requirements/frameworks/*.in; do $(COMPILE) $$each -o $${each%.in}.txt || exit 1; done
+	for each in requirements/runners/*.in; do $(COMPILE) $$each --override requirements/runners/override.txt \
+		-o src/steelyard/runners/locks/$$(basename $$each .in).txt || exit 1; done
+	cp requirements/uv.txt src/steelyard/runners/locks/uv.txt
 
 clean:  ## remove what the targets made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist build

