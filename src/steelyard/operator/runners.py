@@ -1,19 +1,24 @@
 """The container that serves a model, from a runner in a manifest: image, command, arguments, readiness.
 
 The image belongs to whoever the command belongs to. A mock runs a program of ours, so it runs in our image, whatever
-image its runner names (clients of the published API have to name one). vLLM's command runs in the runner's image,
-which has to contain vLLM.
+image its runner names (clients of the published API have to name one). The command of a runner kind, such as vLLM's,
+runs in the runner's image, which has to contain it; `steelyard.runners` says what the kinds are.
 """
 
 from dataclasses import dataclass
 
 from steelyard.operator.pods import CONTAINER_SECURITY, POD_IP
 from steelyard.operator.settings import OperatorSettings
+from steelyard.runners.kind import RunnerKind, Serving
+from steelyard.runners.table import kind_of_runner
+from steelyard.schema.quantity import amount
 from steelyard.types import Json
 
 PORT = 8000
 SERVED = frozenset({"container", "mock", "vllm"})
-VLLM_MODEL = "/dyff/mnt/volume"
+MODEL_PATH = "/dyff/mnt/volume"
+READY_PATH = "/ready"
+"""Path of runners that bring their own command."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,9 @@ def runner_fault(service: Json) -> RunnerFault | None:
 def runner_container(service: Json, settings: OperatorSettings) -> Json:
     """Make the container `runner` of a session's Pod, which listens on the Pod's own address."""
     runner = service["runner"]
+    kind = kind_of_runner(runner)
+    own = kind.environment if kind else {}
+    variables = [*own.items(), *((given["name"], given["value"]) for given in runner.get("env") or ())]
     container: Json = {
         "name": "runner",
         "image": _image(runner, settings),
@@ -60,16 +68,16 @@ def runner_container(service: Json, settings: OperatorSettings) -> Json:
             {"name": "PORT", "value": str(PORT)},
             {"name": "TMPDIR", "value": "/tmp"},
             {"name": "HOME", "value": "/tmp"},
-            *({"name": variable["name"], "value": variable["value"]} for variable in runner.get("env") or ()),
+            *({"name": name, "value": value} for name, value in variables),
         ],
         "ports": [{"name": "http", "containerPort": PORT}],
         "readinessProbe": {
-            "httpGet": {"path": "/health" if runner["kind"] == "vllm" else "/ready", "port": PORT},
+            "httpGet": {"path": kind.ready_path if kind else READY_PATH, "port": PORT},
             "periodSeconds": 1,
             "timeoutSeconds": 5,
             "failureThreshold": 3,
         },
-        "resources": _resources(runner, settings),
+        "resources": _resources(service, kind, settings),
         "securityContext": CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *mounts(runner)],
@@ -100,34 +108,33 @@ def volumes(runner: Json) -> list[Json]:
     ]
 
 
-def vllm_command(service: Json) -> tuple[list[str], list[str]]:
-    """Make command and arguments of vLLM's OpenAI server.
+def serving_of(service: Json) -> Serving:
+    """Return what a service's runner serves, for the kinds that make their own command.
 
-    The model comes from its mount, or by the name that the model's cache has. The user's arguments are last, so that
-    they win.
+    The model comes from its mount, or by the name that the model's cache has.
     """
-    runner = service["runner"]
+    runner, model = service["runner"], service.get("model") or {}
     mounted = data_mounts(runner)
-    cache = ((service.get("model") or {}).get("artifact") or {}).get("huggingFaceCache") or {}
-    model = mounted[0]["mountPath"] if mounted else cache.get("repoID", VLLM_MODEL)
-    name = (service.get("model") or {}).get("name") or service["name"]
-    gpus = ((runner.get("accelerator") or {}).get("gpu") or {}).get("count", 1)
-    parallel = ["--tensor-parallel-size", str(gpus)] if gpus > 1 else []
-    fixed = [
-        "--model",
-        model,
-        "--served-model-name",
-        name,
-        "--host",
-        "$(POD_IP)",
-        "--port",
-        str(PORT),
+    cache = (model.get("artifact") or {}).get("huggingFaceCache") or {}
+    memory = runner["resources"].get("memory")
+    stored = (model.get("resources") or {}).get("storage")
+    return Serving(
+        model=mounted[0]["mountPath"] if mounted else cache.get("repoID", MODEL_PATH),
+        name=model.get("name") or service["name"],
+        host="$(POD_IP)",
+        port=str(PORT),
+        memory=int(amount(memory)) if memory else None,
+        gpus=_gpus(runner),
+        weights=int(amount(stored)) if stored else 0,
         # Published clients ask vLLM below /openai; paths without the prefix work as well.
-        "--root-path",
-        "/openai",
-        *parallel,
-    ]
-    return ["python3", "-m", "vllm.entrypoints.openai.api_server"], [*fixed, *(runner.get("args") or ())]
+        root_path="/openai" if runner["kind"] == "vllm" else "",
+        arguments=tuple(runner.get("args") or ()),
+    )
+
+
+def _gpus(runner: Json) -> int:
+    gpu = (runner.get("accelerator") or {}).get("gpu")
+    return int(gpu.get("count", 1)) if gpu else 0
 
 
 def _command(service: Json) -> tuple[list[str], list[str]]:
@@ -139,8 +146,8 @@ def _command(service: Json) -> tuple[list[str], list[str]]:
                 *listen,
                 *(runner.get("args") or ()),
             ]
-        case "vllm" if not runner.get("command"):
-            return vllm_command(service)
+        case _ if (kind := kind_of_runner(runner)) and not runner.get("command"):
+            return kind.command_line(serving_of(service))
         case _:
             return list(runner.get("command") or ()), list(runner.get("args") or ())
 
@@ -152,13 +159,16 @@ def _image(runner: Json, settings: OperatorSettings) -> str:
     return f"{image['host']}/{image['name']}@{image['digest']}"
 
 
-def _resources(runner: Json, settings: OperatorSettings) -> Json:
+def _resources(service: Json, kind: RunnerKind | None, settings: OperatorSettings) -> Json:
     """Make requests and limits. Memory is limited to its request; processors are not, so that idle ones are used."""
+    runner = service["runner"]
     requested = runner["resources"]
     gpu = (runner.get("accelerator") or {}).get("gpu")
     gpus = {gpu["hardwareTypes"][0].partition("/")[0] + "/gpu": str(gpu.get("count", 1))} if gpu else {}
-    requests = {"cpu": requested.get("cpu") or "100m", "memory": requested.get("memory") or "256Mi"}
-    limits = {"memory": requested.get("memory") or settings.step_resources.memory_limit}
+    # A model server that names no memory takes what its kind needs, which is more than a step.
+    needed = str(kind.needed_memory(serving_of(service))) if kind else None
+    requests = {"cpu": requested.get("cpu") or "100m", "memory": requested.get("memory") or needed or "256Mi"}
+    limits = {"memory": requested.get("memory") or needed or settings.step_resources.memory_limit}
     return {"requests": requests | gpus, "limits": limits | gpus}
 
 

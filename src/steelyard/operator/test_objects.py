@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.operator.jobs import Step, job_and_config
 from steelyard.operator.names import CHILD_LIMIT, child_name
-from steelyard.operator.runners import runner_container, runner_fault, vllm_command
+from steelyard.operator.runners import runner_container, runner_fault
 from steelyard.operator.session_objects import session_objects
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import (
@@ -181,15 +181,36 @@ def test_vllm_gets_its_model_its_address_and_the_users_arguments_last() -> None:
     gpu = {"kind": "GPU", "gpu": {"hardwareTypes": ["nvidia.com/gpu-a100"], "count": 2}}
     runner = make_runner("vllm", args=["--max-model-len", "4096"], accelerator=gpu, volumeMounts=[DATA_MOUNT])
     service = make_foreign_service(runner=runner, model=MODEL)
-    command, args = vllm_command(service)
-    assert command == ["python3", "-m", "vllm.entrypoints.openai.api_server"]
-    assert args == [
-        *("--model", "/models/x", "--served-model-name", "llama", "--host", "$(POD_IP)", "--port", "8000"),
+    container = runner_container(service, SETTINGS)
+    assert container["command"] == ["vllm", "serve"]
+    assert container["args"] == [
+        *("/models/x", "--served-model-name", "llama", "--host", "$(POD_IP)", "--port", "8000"),
         *("--root-path", "/openai", "--tensor-parallel-size", "2", "--max-model-len", "4096"),
     ]
-    container = runner_container(service, SETTINGS)
     assert container["readinessProbe"]["httpGet"]["path"] == "/health"
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "2"
+
+
+def test_the_cache_on_processors_is_what_the_memory_leaves() -> None:
+    resources = {"cpu": "1", "memory": "8Gi"}
+    runner = make_runner("vllm", resources=resources, volumeMounts=[DATA_MOUNT])
+    model = {**MODEL, "resources": {"storage": "1Gi"}}
+    container = runner_container(make_foreign_service(runner=runner, model=model), SETTINGS)
+    assert container["args"][-2:] == ["--kv-cache-memory-bytes", str(4 << 30)]
+    assert container["resources"]["limits"] == {"memory": "8Gi"}
+    runner = make_runner("vllm", resources={}, args=["--kv-cache-memory-bytes=1G"])
+    container = runner_container(make_foreign_service(runner=runner), SETTINGS)
+    assert "--kv-cache-memory-bytes" not in container["args"]
+    assert int(container["resources"]["limits"]["memory"]) > 3 << 30
+
+
+def test_a_runner_kind_is_known_by_its_image() -> None:
+    image = {"host": "localhost", "name": "steelyard/runner-llama-cpp", "digest": DIGEST}
+    runner = make_runner("container", image=image, volumeMounts=[DATA_MOUNT])
+    container = runner_container(make_foreign_service(runner=runner, model=MODEL), SETTINGS)
+    assert container["command"][0] == "python"
+    assert container["args"][:4] == ["--model", "/models/x", "--model_alias", "llama"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/v1/models"
 
 
 @pytest.mark.parametrize(

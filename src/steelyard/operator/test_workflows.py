@@ -179,3 +179,52 @@ def test_a_session_that_was_ready_once_has_no_start_deadline_any_more() -> None:
     again = look(session, NOW + timedelta(days=1))
     assert (again.status["reason"], again.requeue_at) == ("Starting", None)
     assert true_condition({"status": again.status}, "Failed") is None
+
+
+VLLM_LOG = (
+    "INFO 11-22 loading\nTraceback (most recent call last):\n  File x\nValueError: no such dtype\nINFO bye\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("runner", "restarts", "log", "ready", "reason", "message"),
+    [
+        ("container", 0, "no model", 0, "RunnerCrashed", "runner exited 1, started once: no model"),
+        (
+            "vllm",
+            2,
+            VLLM_LOG,
+            0,
+            "RunnerCrashed",
+            "runner exited 1, started 3 times: ValueError: no such dtype",
+        ),
+        ("vllm", 1, "", 1, "Ready", "1 of 2 replicas are ready; runner exited 1, started 2 times"),
+    ],
+)
+def test_a_session_says_from_the_first_crash_on_why(
+    runner: str, restarts: int, log: str, ready: int, reason: str, message: str
+) -> None:
+    session = make_session(replicas=2, inferenceService=make_foreign_service(runner=make_runner(runner)))
+    name = session["metadata"]["name"]
+    owner = {"kind": "ReplicaSet", "name": f"{name}-5d8f", "uid": "r1", "controller": True}
+    end = {"terminated": {"exitCode": 1, "message": log}}
+    crashed = {"name": "runner", "restartCount": restarts, "state": {"waiting": {}}, "lastState": end}
+    if not restarts:
+        crashed |= {"state": end, "lastState": {}}
+    statuses: list[Json] = [
+        {"conditions": [{"type": "Ready", "status": "True"}]}
+        if number < ready
+        else {"containerStatuses": [crashed]}
+        for number in range(2)
+    ]
+    pods = tuple(
+        {"metadata": {"name": f"{name}-5d8f-{number}", "ownerReferences": [owner]}, "status": status}
+        for number, status in enumerate(statuses)
+    )
+    want = WORKFLOWS[resource_of(session)].reconcile(session, Children(pods=pods), NOW, SETTINGS)
+    holding = next(
+        condition
+        for condition in want.status["conditions"]
+        if condition["status"] == "True" and condition["type"] in ("Progressing", "Ready")
+    )
+    assert (holding["reason"], holding["message"]) == (reason, message)

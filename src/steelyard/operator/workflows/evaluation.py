@@ -63,7 +63,9 @@ def _with_session(context: ReconcileContext, history: History) -> Desired:
     if not begun and not (session and true_condition(session, "Ready")):
         progress = true_condition(session, "Progressing") if session else None
         message = (progress or {}).get("message", "") or "the session is being created"
+        crashed = (progress or {}).get("reason") == "RunnerCrashed"
         reason = "Unschedulable" if message.startswith("Unschedulable") else "SessionStarting"
+        reason = "RunnerCrashed" if crashed else reason
         phase = Phase("progressing", reason, message)
         return Desired(make_status(context.resource, phase, history, context.now), create=own_session)
     return _asking_rows(context, history, own_session)

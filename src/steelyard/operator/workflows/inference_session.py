@@ -23,6 +23,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.times import later
 from steelyard.operator.trouble import NOT_MADE
 from steelyard.operator.workflows.common import common_decision, ended
+from steelyard.runners.table import kind_of_runner
 from steelyard.schema.steps import EXIT_PERMANENT
 from steelyard.types import Json
 
@@ -52,17 +53,19 @@ def _running(context: ReconcileContext, history: History, expires: datetime | No
     if ready:
         history = history if "Started" in history.milestones else history.reached("Started")
     late = not ready and "Started" not in history.milestones and context.now >= start
-    if trouble := _trouble(pods, ready, context.settings) or (
-        _start_deadline(pods, context) if late else None
-    ):
+    if trouble := _trouble(pods, ready, context) or (_start_deadline(pods, context) if late else None):
         return ended(context, trouble, history)
     objects = session_objects(context.resource, context.settings)
     count = context.resource["spec"].get("replicas", 1)
+    service = context.resource["spec"]["inferenceService"]
+    crashed = _crashed([pod for pod in pods if not is_ready(pod)], service)
     if ready:
-        phase = Phase("ready", "Ready", f"{ready} of {count} replicas are ready")
+        said = f"{ready} of {count} replicas are ready"
+        phase = Phase("ready", "Ready", f"{said}; {crashed}" if crashed else said)
     else:
         waiting = _waiting_for(pods) or _pod_creation_failure(context)
-        phase = Phase("progressing", "Starting", waiting or f"0 of {count} replicas are ready")
+        reason = "RunnerCrashed" if crashed and not waiting else "Starting"
+        phase = Phase("progressing", reason, waiting or crashed or f"0 of {count} replicas are ready")
     times = [time for time in (expires, start if "Started" not in history.milestones else None) if time]
     status = make_status(context.resource, phase, history, context.now, ready_replicas=ready)
     return Desired(status, create=objects, requeue_at=min(times, default=None))
@@ -79,8 +82,9 @@ def _replicas(context: ReconcileContext) -> list[Json]:
     ]
 
 
-def _trouble(pods: list[Json], ready: int, settings: OperatorSettings) -> Phase | None:
+def _trouble(pods: list[Json], ready: int, context: ReconcileContext) -> Phase | None:
     """The failure that ends the session for good, if there is one."""
+    service = context.resource["spec"]["inferenceService"]
     for pod in pods:
         status = status_of(pod)
         if status.get("reason") == "BoundToAllAddresses":
@@ -94,19 +98,32 @@ def _trouble(pods: list[Json], ready: int, settings: OperatorSettings) -> Phase 
                     "RunnerFailed", f"{container['name']}: {' '.join(termination_message(end))}".strip()
                 )
         for container in all_container_statuses(pod):
-            if not ready and container.get("restartCount", 0) >= settings.runner_restarts:
-                return failed("RunnerFailed", _restarts_message(container))
+            if not ready and container.get("restartCount", 0) >= context.settings.runner_restarts:
+                return failed("RunnerFailed", _crash_message(container, service))
     return None
 
 
-def _restarts_message(container: Json) -> str:
+def _crashed(pods: list[Json], service: Json) -> str:
+    """Say how the first container that crashed ended, from its first crash on; empty if none did."""
+    for pod in pods:
+        for container in all_container_statuses(pod):
+            end = _last_end(container)
+            if end is not None and end.get("exitCode") != 0:
+                return _crash_message(container, service)
+    return ""
+
+
+def _crash_message(container: Json, service: Json) -> str:
+    """Say how a container ended, how often it was started, and the line of its log that says why."""
     end = _last_end(container) or {}
     code, message = termination_message(end)
+    if container["name"] == "runner" and (kind := kind_of_runner(service["runner"])):
+        message = kind.last_error(message.splitlines())
     why = " ".join(part for part in (code, message) if part) or end.get("reason", "")
     exited = f"exited {end['exitCode']}" if "exitCode" in end else "ended"
-    return f"{container['name']} {exited} and was restarted {container['restartCount']} times: {why}".rstrip(
-        ": "
-    )
+    starts = container.get("restartCount", 0) + 1
+    started = "once" if starts == 1 else f"{starts} times"
+    return f"{container['name']} {exited}, started {started}: {why}".rstrip(": ")
 
 
 def _last_end(container: Json) -> Json | None:

@@ -15,10 +15,11 @@ _PROGRESS: dict[str, dict[str, str]] = {
         "SessionStarting": "Incomplete",
         "ClientRunning": "Incomplete",
         "Unschedulable": "Incomplete",
+        "RunnerCrashed": "RunnerCrashed",
         "Unverified": "Unverified",
         "Restarted": "Restarted",
     },
-    "InferenceSession": {"Starting": "Starting"},
+    "InferenceSession": {"Starting": "Starting", "RunnerCrashed": "RunnerCrashed"},
 }
 """Reasons of the condition Progressing that become the entity's reason; others are for readers of the resource."""
 
