@@ -5,6 +5,9 @@ BIN := .venv/bin
 UV := $(BIN)/uv pip
 INSTALL = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) install -q --compile-bytecode --require-hashes
 
+# Compiled files are kept whatever the caller's environment says: without them, tests are compiled anew at every run.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help setup run check verify test test-engines bench soak planted lock clean
 
 help:  ## list the targets
