@@ -31,6 +31,8 @@ from steelyard.types import JsonValue
 BATCH = 4096
 RUN_FILE = "run.yaml"
 INPUTS_FILE = "part-00000.parquet"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The parser of libyaml, where PyYAML was built with it: it reads ten times faster."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class RunFolder:
     def request(self) -> RunRequest:
         """Read the request of `run.yaml`; UsageError when there is none, or it is not a run's."""
         try:
-            document = yaml.safe_load(self.file.read_text())
+            document = yaml.load(self.file.read_text(), _LOADER)
         except (FileNotFoundError, NotADirectoryError):
             raise UsageError(f"{self.path}: is no run; there is no {RUN_FILE} in it") from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:

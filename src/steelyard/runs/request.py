@@ -7,7 +7,8 @@ whole request, in the shape of `to_document`.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import ClassVar, Literal
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import orjson
 
@@ -18,6 +19,9 @@ from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.spending.prices import PriceSpec
 from steelyard.types import JsonValue
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Api = Literal["chat", "completions", "loglikelihood"]
 Format = Literal["parquet", "arrow", "jsonl", "csv"]
@@ -209,13 +213,21 @@ def to_document(request: RunRequest) -> dict[str, JsonValue]:
 
 def from_document(document: Mapping[str, JsonValue], name: str) -> RunRequest:
     """The inverse; UsageError names `name` and the field that is wrong."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     fields = {key: value for key, value in document.items() if key not in {"schemaVersion", "kind"}}
     fields["rubrics"] = [{"reference": reference} for reference in document.get("rubrics") or ()]
     try:
-        return TypeAdapter(RunRequest).validate_python(fields)
+        return _reader().validate_python(fields)
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(map(str, fault["loc"]))
         raise UsageError(f"{name}, {where}: {fault['msg']}") from error
+
+
+@cache
+def _reader() -> "TypeAdapter[RunRequest]":
+    """The reader of documents; to build it takes longer than to read hundreds."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(RunRequest)
