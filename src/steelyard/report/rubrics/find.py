@@ -6,8 +6,11 @@ is a dataclass whose fields are the arguments.
 """
 
 import dataclasses
+import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 from urllib.parse import unquote
@@ -36,12 +39,29 @@ def find_rubric(
     `files` has the present path of a file that an argument names: a report keeps copies of the files of its rubrics.
     """
     name, _, query = reference.partition("?")
-    return _make(_point(name, entry_points(group=GROUP) if known is None else known), query, files or {})
+    return _make(_point(name, installed() if known is None else known), query, files or {})
+
+
+def installed() -> tuple[EntryPoint, ...]:
+    """Return the rubrics of all installed distributions; they are read again when one may have been added."""
+    return _installed(tuple((folder, _changed(folder)) for folder in sys.path))
+
+
+@cache
+def _installed(folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=GROUP))
+
+
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def takes(name: str) -> tuple[str, ...]:
     """Return the arguments of the rubric of this name. Raises NoSuchRubric."""
-    return _fields(_point(name, entry_points(group=GROUP)).load())
+    return _fields(_point(name, installed()).load())
 
 
 def _point(name: str, known: Iterable[EntryPoint]) -> EntryPoint:

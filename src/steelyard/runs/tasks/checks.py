@@ -4,7 +4,6 @@ They look at the raw file, so that they find what they can however wrong the res
 """
 
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from steelyard.runs.tasks.faults import misspelt, nearest, short
@@ -45,9 +44,9 @@ def _rubrics(task: dict[str, JsonValue], document: Document, path: Path) -> Iter
     rubrics = task.get("rubrics")
     if not isinstance(rubrics, list) or not rubrics:
         return
-    from steelyard.report.rubrics.find import GROUP, alias
+    from steelyard.report.rubrics.find import alias, installed
 
-    names = [point.name for point in entry_points(group=GROUP)]
+    names = [point.name for point in installed()]
     known = {*names, *map(alias, names)}
     for number, rubric in enumerate(rubrics):
         steps: Steps = ("rubrics", number)
