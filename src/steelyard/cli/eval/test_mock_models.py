@@ -1,3 +1,5 @@
+from functools import cache
+
 import pytest
 
 from steelyard.cli.eval.mock_models import MISJUDGED_SHARE, RIGHT_SHARES, MockModels
@@ -32,7 +34,12 @@ def test_other_prompts_are_left_to_random_words() -> None:
 def judged(template: str, grades: str, reference: str, **answers: str) -> str:
     """The judge's prompt."""
     sum_of = {"question": "What is 2 + 2?", "target": reference, "criteria": "Be right.", "grades": grades}
-    return str(Template(template, "judge")({**sum_of, **answers}))
+    return str(_compiled(template)({**sum_of, **answers}))
+
+
+@cache
+def _compiled(template: str) -> Template:
+    return Template(template, "judge")
 
 
 def verdicts(prompts: list[str]) -> list[str]:
