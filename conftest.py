@@ -9,12 +9,13 @@ from hypothesis import settings
 
 GENERATIONS = (100_000, 50, 50)
 
-# A property test draws the same examples at every run, so that a change is judged by itself; `make soak` draws others.
-settings.register_profile("repeatable", derandomize=True)
+# A property test draws the same examples at every run, so that a change is judged by itself; `make soak` draws others,
+# and more of them.
+settings.register_profile("repeatable", derandomize=True, max_examples=40)
 settings.register_profile(
     "few", derandomize=True, max_examples=10
 )  # where what is tested is a version of Python
-settings.register_profile("random", settings.get_profile("default"))
+settings.register_profile("random", settings.get_profile("default"), max_examples=300)
 settings.load_profile(os.environ.get("STEELYARD_EXAMPLES", "repeatable"))
 
 

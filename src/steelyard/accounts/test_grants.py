@@ -76,7 +76,7 @@ def test_a_single_entity_is_allowed_whoever_owns_it() -> None:
     assert not allows(grants, "datasets", "get", "anybody", "2")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(several)
 def test_allows_agrees_with_the_published_schema(grants: list[AccessGrant]) -> None:
     for question in QUESTIONS:
@@ -84,7 +84,7 @@ def test_allows_agrees_with_the_published_schema(grants: list[AccessGrant]) -> N
         assert scope(grants, *question[:2]).covers(*question[2:]) == published(grants, question)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(several, several)
 def test_what_is_covered_allows_nothing_more(
     permissions: list[AccessGrant], requests: list[AccessGrant]
@@ -95,7 +95,7 @@ def test_what_is_covered_allows_nothing_more(
             assert allows(common(requests, permissions), *question) == allows(requests, *question)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(single, single)
 def test_one_grant_covers_what_the_published_one_allows(
     permission: AccessGrant, requested: AccessGrant
@@ -104,7 +104,7 @@ def test_one_grant_covers_what_the_published_one_allows(
     assert covers([permission], [requested]) == theirs.allows(PublishedGrant.model_validate(requested.dump()))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(several, several)
 def test_what_is_common_is_allowed_by_both(one: list[AccessGrant], other: list[AccessGrant]) -> None:
     both = common(one, other)

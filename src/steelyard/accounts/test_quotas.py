@@ -183,7 +183,7 @@ def test_without_rates_nothing_past_matters() -> None:
     assert late(Rates(), claim(), [claim(minute=0)] * 1000) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 3), st.integers(0, 9)), max_size=20),
     st.integers(1, 4),
@@ -285,7 +285,7 @@ sessions = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(sessions, st.booleans())
 def test_workflows_count_as_the_published_schema_reckons(given: dict[str, Any], referenced: bool) -> None:
     reference = {"inferenceSessionReference": "2" * 32} if referenced else {}

@@ -246,7 +246,7 @@ async def test_a_dataset_with_a_doubled_index_is_refused(output: Store) -> None:
 ROWS_OF_PART = st.lists(st.sampled_from(ALL), max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(parts=st.lists(ROWS_OF_PART, max_size=4), start=st.sampled_from([0, 40]), shuffled=st.booleans())
 async def test_verification_counts_every_row(
     parts: list[list[tuple[int, int]]], start: int, shuffled: bool

@@ -124,7 +124,7 @@ def by_number(obj: Json) -> list[str]:
     return [obj["data"]["n"], f"parity-{int(obj['data']['n']) % 2}"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(plan=st.lists(FAULTS, max_size=15), changes=CHANGES, selective=st.booleans(), packed=st.booleans())
 def test_it_always_converges(
     plan: list[str], changes: list[tuple[str, str, int]], selective: bool, packed: bool

@@ -208,7 +208,7 @@ FAULTS = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(deadline=None)
 @given(faults=FAULTS, seed=st.integers(0, 1000))
 def test_never_two_at_once_and_never_nobody_for_long(faults: list[tuple[str, int]], seed: int) -> None:
     asyncio.run(_elections(faults, Random(seed)))

@@ -121,7 +121,7 @@ class Work(RuleBasedStateMachine):
 
 
 TestWork = Work.TestCase
-TestWork.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestWork.settings = settings(stateful_step_count=40, deadline=None)
 
 
 def test_a_key_added_while_in_work_comes_again_once() -> None:

@@ -21,7 +21,7 @@ def make_table(keys: list[Key]) -> pa.Table:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(KEYS, st.lists(KEYS, max_size=3))
 def test_each_row_gets_its_own_scores_or_none(scored: list[Key], batches: list[list[Key]]) -> None:
     row_scores = RowScores(make_table(scored))

@@ -30,13 +30,13 @@ def test_what_is_no_quantity_is_shown(text: str) -> None:
         amount(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.from_regex(r"[0-9]{1,9}(\.[0-9]{1,6})?(n|u|m|k|M|G|T|P|E|[KMGTPE]i)?", fullmatch=True))
 def test_the_published_schema_reads_the_same(text: str) -> None:
     assert +amount(text) == parse_quantity(text), "it rounds to 28 digits, as + does"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(["1n", "1Ei", "12345678901234567890123456789", "0.1", "7e30", "-1n"]), max_size=6

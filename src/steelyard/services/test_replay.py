@@ -129,7 +129,7 @@ SIZES = st.lists(st.integers(1, 7), min_size=1, max_size=4)
 STARTS = st.dictionaries(st.integers(0, 1), st.integers(0, 12), max_size=2)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 @given(histories(), SIZES, STARTS)
 def test_the_aggregator(history: list[Message], sizes: list[int], starts: dict[int, int]) -> None:
     """Commands that an entity's state has seen say nothing at all; one that changed nothing says the same words."""
@@ -166,7 +166,7 @@ def test_the_size_of_batches_does_not_matter(history: list[Message], sizes: list
     asyncio.run(case())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 @given(histories())
 def test_what_no_history_may_do(history: list[Message]) -> None:
     """Ended entities stay or are deleted, deleted ones are restored or forgotten, and forgotten ones stay so."""

@@ -74,7 +74,7 @@ def test_what_is_final_or_none_of_ours_is_not_signed(method: str, key: str) -> N
         SIGNER.sign(method, key, LATER)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(
     key=st.lists(st.text("ab.%ü \n", min_size=1, max_size=4), min_size=1, max_size=3).map("/".join),
     value=st.text("ab:\n", max_size=4),

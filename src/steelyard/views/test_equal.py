@@ -77,7 +77,7 @@ def on_both(case: Callable[[MemoryView, SqliteView], Awaitable[None]], bounds: B
     asyncio.run(run())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 @given(
     CHANGES,
     st.lists(QUERIES, min_size=1, max_size=8),
@@ -101,7 +101,7 @@ def test_both_forms_answer_equally(
     on_both(case, bounds)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 @given(CHANGES, CHANGES, st.lists(QUERIES, min_size=1, max_size=8))
 def test_an_overlay_is_as_if_it_were_applied(
     there: list[tuple[str, dict[str, object] | None, int, int]],

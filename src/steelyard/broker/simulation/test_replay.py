@@ -100,7 +100,7 @@ def expected(values: Sequence[str]) -> list[str]:
     return done
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(HISTORIES, st.randoms(use_true_random=False), st.lists(st.integers(1, 7), min_size=1, max_size=4))
 async def test_quarantine_keeps_every_message_in_its_order(
     histories: list[list[str]], random: Random, limits: list[int]
@@ -125,7 +125,7 @@ async def test_quarantine_keeps_every_message_in_its_order(
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(HISTORIES, st.randoms(use_true_random=False), st.integers(0, 20))
 async def test_what_is_read_again_changes_and_says_nothing(
     histories: list[list[str]], random: Random, start: int

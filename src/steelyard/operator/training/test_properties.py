@@ -161,7 +161,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 @ANY
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=QUIET)
+@settings(deadline=None, derandomize=True, suppress_health_check=QUIET)
 def test_any_history(
     kind: tuple[str, dict[str, int]], restart: str, scope: str | None, events: Events
 ) -> None:

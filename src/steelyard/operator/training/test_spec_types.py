@@ -293,7 +293,7 @@ PLACES = st.one_of(*(st.tuples(st.just(job), st.sampled_from(list(paths(job["spe
 
 
 @given(PLACES, ANYTHING)
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_whatever_a_field_holds_the_job_has_a_status(location: tuple[Json, Path], value: object) -> None:
     resource, path = location
     status = lived(replaced(resource, path, value))

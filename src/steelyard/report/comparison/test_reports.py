@@ -114,7 +114,7 @@ Side = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 @given(Side, Side, st.randoms())
 def test_the_order_of_rows_says_nothing_and_the_other_way_round_it_is_the_opposite(
     baseline: list[list[str | None]], system: list[list[str | None]], chances: Any

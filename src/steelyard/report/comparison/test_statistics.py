@@ -97,7 +97,7 @@ Question = st.tuples(st.integers(1, 4), st.integers(1, 3)).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(st.lists(Question, min_size=1, max_size=8))
 def test_several_answers_are_all_signs_counted(questions: list[tuple[int, int, int, int]]) -> None:
     columns = [integers(*column) for column in zip(*questions, strict=True)]

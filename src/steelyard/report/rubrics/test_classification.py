@@ -51,7 +51,7 @@ def _metric(results: Results, name: str) -> Estimate:
 
 
 @given(ROWS)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_agrees_with_scikit_learn(rows: Sequence[tuple[str, str | None]]) -> None:
     results = summarise(rows)
     true, said = zip(*rows, strict=True)

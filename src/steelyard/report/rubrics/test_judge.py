@@ -93,7 +93,7 @@ def test_the_interval_of_kappa_is_close_to_that_of_fleiss_cohen_and_everitt() ->
     assert ours.high == pytest.approx(published.kappa_upp, abs=0.01)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=40))
 def test_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
     first, second = np.asarray(pairs).T

@@ -86,7 +86,7 @@ def test_near_enough(text: str, target: Any, arguments: dict[str, Any], expected
 
 
 @given(st.integers(-(10**12), 10**12), st.sampled_from(["{:d}", "{:,d}", "So it is {:,d}.", "#### {:d}\n"]))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_every_integer_is_found_as_it_is_written(number: int, form: str) -> None:
     result = number_in(form.format(number))
     assert result is not None
@@ -94,7 +94,7 @@ def test_every_integer_is_found_as_it_is_written(number: int, form: str) -> None
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_every_float_is_found_as_python_writes_it(number: float) -> None:
     result = number_in(f"x = {number!r}")
     assert result is not None

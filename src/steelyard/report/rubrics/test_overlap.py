@@ -18,7 +18,7 @@ SENTENCES = st.lists(
     st.sampled_from(["the", "The", "cat", "sat", "on", "mat", ".", "don't", "ﬁsh", "3.5", "日本"]), max_size=9
 ).map(" ".join)
 CORPORA = st.lists(st.tuples(SENTENCES, st.lists(SENTENCES, min_size=1, max_size=3)), min_size=1, max_size=6)
-FEW = settings(max_examples=40, deadline=None, derandomize=True)
+FEW = settings(deadline=None, derandomize=True)
 Corpus = list[tuple[str, list[str]]]
 
 

@@ -107,7 +107,7 @@ UNITS += ["I think it is A wait B ", "A is "]
 
 
 @given(TEXTS)
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_every_text_can_be_read(text: str) -> None:
     assert isinstance(read_number(text), Number | Unclear)
     for letters, options in (("ABCD", CITIES), ("ABCDEFGHIJ", ()), ("123", ("3.5", "35", "a"))):
@@ -116,7 +116,7 @@ def test_every_text_can_be_read(text: str) -> None:
 
 
 @given(st.sampled_from(["{}", " {}", "\n\n{}\n", "**{}**", "{}  \t", "\u200b{}", "<b>{}</b>"]), TEXTS)
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_decoration_around_an_answer_changes_nothing(decoration: str, text: str) -> None:
     """Use texts that hold no decoration of their own, whose ends could join with ours."""
     text = " ".join(plain(text).translate(dict.fromkeys(map(ord, "*_<>`#~$\\"))).split())
@@ -128,7 +128,7 @@ def test_decoration_around_an_answer_changes_nothing(decoration: str, text: str)
 @given(
     st.integers(-(10**9), 10**9), st.sampled_from([",", "\u2009", "\u202f", "\u00a0", "\\,", "{,}", "'", "_"])
 )
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_groups_of_digits_may_be_parted_by_any_sign_that_groups(number: int, separator: str) -> None:
     written = f"{number:,}".replace(",", separator)
     for form in ("{}", "The answer is {}.", "\\boxed{{{}}}", "#### {}"):

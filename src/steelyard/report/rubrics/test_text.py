@@ -103,21 +103,21 @@ def _squad_f1(prediction: str, truth: str) -> float:
 
 
 @given(st.text(st.characters(max_codepoint=127)) | WORDS)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_normalisation_is_squads(text: str) -> None:
     assert normalise(text) == _squad(text)
 
 
 @given(st.text())
 @example("C:\u0327")
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_normalised_text_stays_as_it_is(text: str) -> None:
     once = normalise(text)
     assert normalise(once).split() == [word for word in once.split() if word not in ("a", "an", "the")]
 
 
 @given(WORDS, st.lists(WORDS, min_size=1, max_size=3))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_token_f1_is_squads_best(text: str, targets: list[str]) -> None:
     score = TokenF1().score(made(text, targets))["score"]
     assert score == pytest.approx(max(_squad_f1(text, target) for target in targets))
@@ -195,7 +195,7 @@ def test_a_plus_in_a_pattern_is_a_plus() -> None:
 @given(
     st.text("ab1 \n", max_size=30), st.sampled_from([r"a+", r"(a|b)+1", r"^b", r"\bab\b", r"a*?b", r"[^a]+"])
 )
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_agrees_with_re_where_both_can(text: str, pattern: str) -> None:
     expected = [match[0].strip() for match in re.finditer(pattern, text)]
     for which, place in (("first", 0), ("last", -1)):

@@ -23,7 +23,7 @@ def _hits(successes: int, n: int) -> NDArray[np.bool_]:
 
 
 @given(st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_a_share_has_scipys_interval(case: tuple[int, int]) -> None:
     """Wilson's, and where fewer than 15 are right or wrong that of Clopper and Pearson."""
     successes, n = case

@@ -32,7 +32,7 @@ def _delong(positive: Floats, negative: Floats) -> float:
 
 
 @given(ROWS)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_agrees_with_scikit_learn(rows: list[tuple[int, ...]]) -> None:
     truth, shares = np.array([row[0] for row in rows]), np.array([row[1:] for row in rows]) / 8
     result = ranking(LABELS, truth, shares, np.arange(truth.size))
@@ -60,7 +60,7 @@ def test_agrees_with_scikit_learn(rows: list[tuple[int, ...]]) -> None:
 
 
 @given(st.lists(st.floats(0, 1), max_size=30))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_ranks_are_scipys(values: list[float]) -> None:
     assert ranks(np.array(values)).tolist() == rankdata(values).tolist()
 

@@ -245,7 +245,7 @@ _claims = st.lists(
 _limits = st.builds(make_limits, *(st.integers(0, 12) for _ in range(4)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(_claims, _claims, _limits)
 def test_never_beyond_a_quota_and_in_order(claims: list[Claim], others: list[Claim], limits: Totals) -> None:
     held = [replace(other, id=f"held-{other.id}") for other in others if not limits.shortages(other, ())][:3]
