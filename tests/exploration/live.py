@@ -94,10 +94,16 @@ class Process:
     async def _work(self, cluster: UnreliableCluster) -> None:
         clock = LoopClock()
         if not self._elected:
-            await Operator(cluster, self._run.settings, clock.now).work()
+            await Operator(cluster, self._run.settings, clock.now, chance=self._run.chance).work()
         candidate = Candidate(f"{self._name}-{self._starts}", clock)
         try:
-            await run_operator(cluster, self._run.settings, candidate=candidate, stop=asyncio.Event())
+            await run_operator(
+                cluster,
+                self._run.settings,
+                candidate=candidate,
+                stop=asyncio.Event(),
+                chance=self._run.chance,
+            )
         except LeaseLost:
             return
 
@@ -113,7 +119,7 @@ class Run:
         self.settings = settings
         self._scenario = scenario
         self._mishaps = MISHAPS
-        self._path: list[str] = []
+        self.path: list[str] = []
         self._wrong: list[str] = []
 
     async def run(self) -> None:
@@ -163,7 +169,7 @@ class Run:
         before = self.simulator.save()
         self._mishaps -= move.cost
         self.happened[move.name] += 1
-        self._path.append(f"{asyncio.get_running_loop().time():.0f} s {move.name}")
+        self.path.append(f"{asyncio.get_running_loop().time():.0f} s {move.name}")
         move.run(self.simulator)
         self._check(before, "surroundings", move.name)
 
@@ -209,6 +215,6 @@ class Run:
         )
         facts = ", ".join(sorted(self.simulator.facts))
         raise AssertionError(
-            f"{self._scenario.name}: {fault}\n{' → '.join(self._path)}\nfacts: {facts}\n"
+            f"{self._scenario.name}: {fault}\n{' → '.join(self.path)}\nfacts: {facts}\n"
             f"network: {dict(self.happened)}\n{objects}"
         )

@@ -100,6 +100,14 @@ def test_two_operators_bring_it_to_its_end(case: Case, capsys: pytest.CaptureFix
     live(case, range(FEW), capsys)
 
 
+def test_a_run_can_be_repeated() -> None:
+    first, second = (Run(CASES[-1].make(), 1, FAULTS, CASES[-1].settings) for _ in range(2))
+    virtual_time.run(first.run())
+    virtual_time.run(second.run())
+    assert first.path == second.path
+    assert first.happened == second.happened
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("case", EACH)
 def test_two_operators_bring_it_to_its_end_many_times(case: Case, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,8 @@ class MemoryCluster:
         self.after_call: Hook | None = None
         self.written: dict[str, list[LogLine]] = {}
         """Lines that each Pod's containers have written, by the Pod's uid; tests put them here."""
-        self._watches: set[asyncio.Event] = set()
+        # In the order of their begin: a set would wake them by their addresses, and no simulation could be repeated.
+        self._watches: dict[asyncio.Event, None] = {}
         self._epoch = 0  # watches of an earlier epoch end
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
@@ -204,7 +205,7 @@ class MemoryCluster:
         """Yield the changes after `version`, until the watches end or time is up."""
         loop, epoch, more = asyncio.get_running_loop(), self._epoch, asyncio.Event()
         end = None if timeout_seconds is None else loop.time() + timeout_seconds
-        self._watches.add(more)
+        self._watches[more] = None
         try:
             while True:
                 more.clear()
@@ -218,7 +219,7 @@ class MemoryCluster:
         except TimeoutError:
             return
         finally:
-            self._watches.discard(more)
+            self._watches.pop(more, None)
 
 
 def _verb(verb: str, subresource: str) -> str:

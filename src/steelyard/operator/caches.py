@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from random import Random
 from typing import Protocol
 
 from steelyard.kube.cluster import Cluster
@@ -91,6 +92,11 @@ class InformerCaches:
         yield from self._resources.values()
         yield from self._children.values()
         yield from self._training.informers()
+
+    def draw_from(self, chance: Random) -> None:
+        """Draw the pauses before retries, and the lengths of watches, from `chance`."""
+        for informer in self._informers():
+            informer.chance = chance
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -100,7 +100,7 @@ class Controller:
                 self._recorder.record_event(resource, event)
         if held_up:
             raise held_up.error
-        if desired.delete_resource and await writes.delete(resource):
+        if desired.delete_resource and await writes.delete_resource(key.resource):
             self._recorder.record_event(resource, workflow.expired(resource))
         # An adopted child is the resource's own only from now on: what it does with the child comes next.
         adopts = any("ownerReferences" in patch.patch.get("metadata", {}) for patch in desired.patch)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import datetime
+from random import Random
 
 from steelyard.awake import Sleeps, no_sleeps
 from steelyard.kube.cluster import Cluster
@@ -46,13 +47,14 @@ async def run_operator(
     metrics: Address | None = None,
     listening: Callable[[str], None] = lambda url: None,
     sleeps: Callable[[], Sleeps] = no_sleeps,
+    chance: Random | None = None,
 ) -> None:
     """Lead, and reconcile, until `stop`. Raises LeaseLost when the lease cannot be kept: the process should end.
 
     `listening` is called with the address of the metrics, where they are served. Time that the machine slept, as
-    `sleeps` measures it, counts for no deadline.
+    `sleeps` measures it, counts for no deadline. `chance` spreads the caches' retries; a simulation seeds it.
     """
-    operator = Operator(cluster, settings, candidate.clock.now, sleeps)
+    operator = Operator(cluster, settings, candidate.clock.now, sleeps, chance)
     elector = LeaderElector(cluster, candidate, namespace=settings.lease_namespace, name=LEASE)
     async with AsyncExitStack() as stack:
         if metrics is not None:
@@ -70,6 +72,7 @@ class Operator:
         settings: OperatorSettings,
         now: Callable[[], datetime],
         sleeps: Callable[[], Sleeps] = no_sleeps,
+        chance: Random | None = None,
     ) -> None:
         self.metrics = Metrics()
         self._settings = settings
@@ -82,6 +85,8 @@ class Operator:
         """True where the process does its part: a leader once its caches are full, another always."""
         self._workflows = workflows(settings)
         self._caches = InformerCaches(cluster, self._workflows, settings, self)
+        if chance is not None:
+            self._caches.draw_from(chance)
         self._controller = Controller(cluster, self._caches, self, sleeps)
 
     async def work(self) -> None:

@@ -10,7 +10,7 @@ from steelyard.kube.objects import true_condition
 from steelyard.kube.resource import DEPLOYMENTS, JOBS, Resource, resource_of
 from steelyard.operator.controller import Controller
 from steelyard.operator.desired import Event
-from steelyard.operator.edge import Defect, Key, Synced
+from steelyard.operator.edge import Defect, Key, Stale, Synced
 from steelyard.operator.simulation.lagging_caches import LaggingCaches
 from steelyard.operator.simulation.resources import (
     NAMESPACE,
@@ -43,6 +43,10 @@ class ResourceSimulation:
 
     async def sync(self) -> Synced:
         self._caches.seen = dict(self.cluster.store.snapshot().objects)
+        return await self.sync_from_old_caches()
+
+    async def sync_from_old_caches(self) -> Synced:
+        """Reconcile what the caches showed at the last sync."""
         return await self._controller.sync(self._key, self.now)
 
     def record_write(self, verb: str, owner: Json, obj: Json) -> None:
@@ -152,6 +156,22 @@ async def test_what_has_ended_stays_as_it_ended_whatever_error_comes() -> None:
         await simulation.sync()
     assert simulation.resource["status"] == {**ended, "conditions": unreadable}
     assert [event.reason for event in simulation.events] == ["Ready", "Error"]
+
+
+# ---- old caches
+
+
+async def test_a_resource_that_is_to_be_kept_longer_by_now_is_not_deleted() -> None:
+    simulation = ResourceSimulation(make_model(source="Mock", ttlSecondsAfterFinished=60))
+    await simulation.sync()
+    await simulation.sync()
+    simulation.cluster.store.put(
+        {**simulation.resource, "spec": {**simulation.resource["spec"], "ttlSecondsAfterFinished": 10**6}}
+    )
+    simulation.now += timedelta(seconds=61)
+    with pytest.raises(Stale, match="has changed"):
+        await simulation.sync_from_old_caches()
+    assert simulation.resource["spec"]["ttlSecondsAfterFinished"] == 10**6
 
 
 # ---- times without bounds

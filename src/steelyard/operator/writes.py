@@ -42,8 +42,9 @@ class Writes:
     async def carry_out(self, kind: Resource, desired: Desired, children: Children) -> bool:
         """Patch, create and delete children; return whether some were created that the cache does not show yet."""
         absent = missing(desired, children)
-        # A stale cache may show a resource that is gone, whose children would be made for nobody.
-        if absent or desired.patch:
+        # A stale cache may show a resource that is gone, whose children would be made for nobody, or a job that is
+        # still suspended, whose Pods another operator has just started.
+        if absent or desired.patch or desired.delete or desired.force_delete:
             await self._require_current(kind)
         await concurrency.for_each(self._require, desired.preconditions)
         if desired.patch:
@@ -143,6 +144,14 @@ class Writes:
 
     async def _force_delete_child(self, child: Json) -> None:
         await self._delete_child(child, 0)
+
+    async def delete_resource(self, kind: Resource) -> bool:
+        """Delete the resource itself, if it is as the cache shows it; return whether it was still there.
+
+        Raises Stale if it has changed: it may ask to be kept longer by now.
+        """
+        await self._require_current(kind)
+        return await self.delete(self._resource)
 
     async def delete(self, obj: Json, grace: int | None = None) -> bool:
         """Delete an object; return whether it was still there. `grace` is in seconds.

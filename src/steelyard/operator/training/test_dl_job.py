@@ -72,6 +72,17 @@ def test_nor_while_the_cache_does_not_show_it() -> None:
         simulation.step()
 
 
+def test_a_job_that_the_cache_still_shows_as_suspended_loses_no_pod() -> None:
+    """Another operator may have started them; a look at the job itself comes before each deletion."""
+    simulation = JobSimulation(make_job(policy={"suspend": True})).settle()
+    suspended = simulation.job
+    simulation.patch_spec(runPolicy={"suspend": False}).run()
+    simulation.caches.stale = suspended
+    with pytest.raises(Stale, match="has changed"):
+        simulation.step()
+    assert sorted(simulation.pods()) == PODS
+
+
 def test_restarts_are_bounded() -> None:
     """137 again and again, with a limit of 3: it has failed after 3 restarts."""
     simulation = running(restart="ExitCode", policy={"backoffLimit": 3})

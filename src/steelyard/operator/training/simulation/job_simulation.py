@@ -62,15 +62,16 @@ def make_job(
 
 
 class StoreCaches:
-    """Caches that never lag; but for what is named in `blind`, which they do not show."""
+    """Caches that never lag, but for the names in `blind`, which they do not show, and for `stale`, an old job."""
 
     def __init__(self, cluster: MemoryCluster, settings: OperatorSettings) -> None:
         self._store = cluster.store
         self._settings = settings
         self.blind: set[str] = set()
+        self.stale: Json | None = None
 
     def resource(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        stored = self._store.find(resource, name, namespace)
+        stored = self.stale or self._store.find(resource, name, namespace)
         return slim_job(stored) if stored else None
 
     def children(self, resource: Json) -> tuple[list[Json], list[Json]]:

@@ -181,7 +181,12 @@ class JobScenario:
 
     def _made_again(self, simulator: Simulator) -> None:
         simulator.store.remove(self.key.resource, self.key.name, NAMESPACE)
-        simulator.facts = frozenset(fact for fact in simulator.facts if fact in {"foreign", "to be deleted"})
+        # The next job of the name adopts a Pod without an owner, and counts how that ended.
+        orphans = [pod["metadata"]["uid"] for pod in own_pods(simulator) if not controller_of(pod)]
+        kept = {"foreign", "to be deleted", *(f"fell {uid}" for uid in orphans)}
+        if any(f"fell {uid}" in simulator.facts for uid in orphans):
+            kept |= {"failed", "for good"}
+        simulator.facts = frozenset(simulator.facts & kept)
         self.set_up(simulator)
 
     def _suspend(self, simulator: Simulator, on: bool) -> None:
