@@ -7,7 +7,10 @@ then runs every row, and every answer, through it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+import orjson
+
 from steelyard.evaluation.json_path import BadJsonPath, parse_json_path
+from steelyard.evaluation.shape import RESPONSE_INDEX
 from steelyard.evaluation.transform import Template
 from steelyard.types import JsonValue
 
@@ -172,11 +175,32 @@ def _transform_json(configuration: Mapping[str, Any]) -> Adapter:
     return apply
 
 
+def _openai_answers(configuration: Mapping[str, Any]) -> Adapter:
+    """Answers of an OpenAI-compatible server as the columns that `steelyard eval run` keeps."""
+    # Evaluations of other services need nothing of it.
+    from steelyard.evaluation.openai import reader
+
+    api = configuration["api"]
+    if api not in ("chat", "completions"):
+        raise ValueError(
+            f"configuration of the adapter OpenAIAnswers: api should be chat or completions, not {api!r}"
+        )
+    read = reader(api)
+
+    def apply(stream: Iterable[Item]) -> Iterator[Item]:
+        for item in stream:
+            for response in read(orjson.dumps(item)):
+                yield {name: value for name, value in response.items() if name != RESPONSE_INDEX}
+
+    return apply
+
+
 _ADAPTERS: dict[str, Callable[[Mapping[str, Any]], Adapter]] = {
     "Drop": _drop,
     "ExplodeCollections": _explode_collections,
     "FlattenHierarchy": _flatten_hierarchy,
     "Map": _map,
+    "OpenAIAnswers": _openai_answers,
     "Pipeline": _pipeline,
     "Rename": _rename,
     "Select": _select,

@@ -165,10 +165,12 @@ def _resources(service: Json, kind: RunnerKind | None, settings: OperatorSetting
     requested = runner["resources"]
     gpu = (runner.get("accelerator") or {}).get("gpu")
     gpus = {gpu["hardwareTypes"][0].partition("/")[0] + "/gpu": str(gpu.get("count", 1))} if gpu else {}
-    # A model server that names no memory takes what its kind needs, which is more than a step.
+    # A model server that names no memory gets a place for what it is thought to need, and no limit.
     needed = str(kind.needed_memory(serving_of(service))) if kind else None
-    requests = {"cpu": requested.get("cpu") or "100m", "memory": requested.get("memory") or needed or "256Mi"}
-    limits = {"memory": requested.get("memory") or needed or settings.step_resources.memory_limit}
+    memory = requested.get("memory")
+    requests = {"cpu": requested.get("cpu") or "100m", "memory": memory or needed or "256Mi"}
+    most = memory or (None if kind else settings.step_resources.memory_limit)
+    limits = {"memory": most} if most else {}
     return {"requests": requests | gpus, "limits": limits | gpus}
 
 

@@ -75,8 +75,8 @@ class SchemaAdapter(SchemaModel):
     """One step of a pipeline that rewrites JSON objects."""
 
     kind: Word
-    """Kind of step: Drop, ExplodeCollections, FileUpload, FlattenHierarchy, Map, Pipeline, Rename, Select or
-    TransformJSON."""
+    """Kind of step: Drop, ExplodeCollections, FileUpload, FlattenHierarchy, Map, OpenAIAnswers, Pipeline, Rename,
+    Select or TransformJSON."""
     configuration: FreeForm | None = None
     """Configuration of the step, whose form depends on the kind."""
 

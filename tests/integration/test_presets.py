@@ -1,0 +1,73 @@
+"""Presets of the client beside `steelyard eval run`: the same requests, and answers in the same columns."""
+
+import json
+from collections.abc import Sequence
+
+import orjson
+import pytest
+
+from steelyard.client import presets
+from steelyard.evaluation.adapters import create_pipeline
+from steelyard.evaluation.openai import OUTPUT_SCHEMA, chat_encoder, completions_encoder, reader
+from steelyard.evaluation.plan import answers_through, requests_through
+from steelyard.evaluation.shape import Shape, output_schema
+from steelyard.schema.data import SchemaAdapter
+from steelyard.schema.inference_service import InferenceInterface
+from steelyard.types import JsonValue
+
+CHOICE = {"index": 0, "finish_reason": "stop", "logprobs": None}
+CHAT = {
+    "choices": [
+        {**CHOICE, "message": {"role": "assistant", "content": "4", "reasoning_content": "2 and 2"}},
+        {**CHOICE, "message": {"role": "assistant", "content": None}, "finish_reason": "length"},
+    ],
+    "usage": {"prompt_tokens": 7, "completion_tokens": 2},
+}
+COMPLETION = {"choices": [{**CHOICE, "text": " 4", "logprobs": {"token_logprobs": [None, -0.5, -0.25]}}]}
+
+
+def pipeline(specs: Sequence[SchemaAdapter] | None) -> Sequence[SchemaAdapter]:
+    return [SchemaAdapter.model_validate_json(spec.model_dump_json()) for spec in specs or ()]
+
+
+def request_of(interface: InferenceInterface, row: dict[str, JsonValue]) -> JsonValue:
+    return orjson.loads(requests_through(create_pipeline(pipeline(interface.inputPipeline)))(row))
+
+
+@pytest.mark.parametrize(
+    ("interface", "answer", "api"),
+    [
+        (presets.chat(), CHAT, "chat"),
+        (presets.completions(), COMPLETION, "completions"),
+    ],
+)
+def test_answers_have_the_columns_of_eval_run(
+    interface: InferenceInterface, answer: JsonValue, api: str
+) -> None:
+    schema = output_schema(interface.outputSchema.arrowSchema)
+    assert schema == OUTPUT_SCHEMA
+    read = answers_through(create_pipeline(pipeline(interface.outputPipeline)), Shape(schema))
+    wanted = [
+        {name: value for name, value in response.items() if value is not None}
+        for response in reader(api)(orjson.dumps(answer))  # type: ignore[arg-type]
+    ]
+    got = [
+        {name: value for name, value in response.items() if value is not None}
+        for response in read(orjson.dumps(answer))
+    ]
+    assert got == wanted
+
+
+def test_requests_are_those_of_eval_run() -> None:
+    row: dict[str, JsonValue] = {"_index_": 3, "prompt": "$x costs?", "other": 1}
+    system = {"role": "system", "content": "$be brief"}
+    asked = request_of(presets.chat(system="$be brief", temperature=0, stop=["$"]), row)
+    wanted = json.loads(chat_encoder("m", {"temperature": 0, "stop": ["$"]}, [system])("$x costs?"))
+    assert {"model": "m", **asked} == wanted
+    asked = request_of(presets.completions("my prompt", max_tokens=5), {"my prompt": "a"})
+    assert {"model": "m", **asked} == json.loads(completions_encoder("m", {"max_tokens": 5})("a"))
+
+
+def test_what_a_preset_sets_itself_is_no_parameter() -> None:
+    with pytest.raises(ValueError, match="messages, n: is not a parameter"):
+        presets.chat(n=2, messages=[])
