@@ -16,5 +16,8 @@ def load() -> None:
     sys.modules[_COMMAND_LINE] = ModuleType(_COMMAND_LINE)
     try:
         importlib.import_module("cel")
-    finally:
+    except ImportError:  # a version that needs something of its command line is imported whole
         del sys.modules[_COMMAND_LINE]
+        importlib.import_module("cel")
+    finally:
+        sys.modules.pop(_COMMAND_LINE, None)
