@@ -87,18 +87,15 @@ class CachedObjects:
         """Keep nothing there."""
         old = self._objects.pop(key, None)
         if old:
-            self._drop(key, old)
+            for index, keys in zip(self._indexes.values(), old.values, strict=True):
+                for value in set(keys):
+                    index[value].pop(key, None)
+                    if not index[value]:
+                        del index[value]
 
     def _pack(self, obj: Json) -> Json | bytes:
         """The copy is what makes it small: orjson's own bytes keep the room of the buffer that they were written to."""
         return bytes(memoryview(orjson.dumps(obj))) if self._packed else obj
-
-    def _drop(self, key: ObjectKey, old: _Held) -> None:
-        for index, keys in zip(self._indexes.values(), old.values, strict=True):
-            for value in set(keys):
-                index[value].pop(key, None)
-                if not index[value]:
-                    del index[value]
 
 
 def _content(held: _Held) -> Json:

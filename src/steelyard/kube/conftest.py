@@ -145,7 +145,9 @@ async def serve() -> AsyncIterator[Serve]:
     runners: list[web.ServerRunner] = []
 
     async def start(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> str:
-        runner = web.AppRunner(_app(handler), shutdown_timeout=0.1)
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handler)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         runners.append(cast("Any", runner))
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -155,12 +157,6 @@ async def serve() -> AsyncIterator[Serve]:
     yield start
     for runner in runners:
         await runner.cleanup()
-
-
-def _app(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.Application:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    return app
 
 
 @pytest.fixture

@@ -136,7 +136,8 @@ class EventRecorder:
         if known := self._written.pop(key, None):
             known.count, known.last = known.count + new.count, new.last
             try:
-                await self._count(known)
+                patch = {"count": known.count, "lastTimestamp": _text(known.last)}
+                await self._cluster.patch(EVENTS, known.name, patch, _namespace(known))
             except NotFound:  # expired: events live an hour
                 await self._create(key, new)
                 known = new
@@ -146,10 +147,6 @@ class EventRecorder:
         self._written[key] = known
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)
-
-    async def _count(self, known: _Occurrence) -> None:
-        patch = {"count": known.count, "lastTimestamp": _text(known.last)}
-        await self._cluster.patch(EVENTS, known.name, patch, _namespace(known))
 
     async def _create(self, key: _Key, new: _Occurrence) -> None:
         what = f"{key}{new.first.timestamp()}{self._instance}"

@@ -126,7 +126,9 @@ class ExecLogin:
     async def current(self) -> Credential:
         """A credential that is good; the program runs once, however many requests wait. Raises LoginFailed."""
         async with self._asking:
-            if self._newest is None or self._expired(self._newest):
+            if self._newest is None or (
+                self._newest.expires is not None and self._now() >= self._newest.expires - MARGIN
+            ):
                 self._newest = None
                 self._newest = await self._asked()
             return self._newest
@@ -135,9 +137,6 @@ class ExecLogin:
         """The API did not take it: the next request needs another, unless there is one already."""
         if self._newest is credential:
             self._newest = None
-
-    def _expired(self, credential: Credential) -> bool:
-        return credential.expires is not None and self._now() >= credential.expires - MARGIN
 
     async def _asked(self) -> Credential:
         interactive = self._plugin.mode != "Never" and self._terminal()
@@ -155,10 +154,14 @@ class ExecLogin:
     async def _output(self, interactive: bool) -> bytes:
         plugin = self._plugin
         try:
+            spec: Json = {"interactive": interactive}
+            if plugin.cluster is not None:
+                spec["cluster"] = plugin.cluster
+            info = {"apiVersion": plugin.version, "kind": "ExecCredential", "spec": spec}
             process = await asyncio.create_subprocess_exec(
                 plugin.command,
                 *plugin.args,
-                env={**os.environ, **plugin.env, VARIABLE: self._info(interactive)},
+                env={**os.environ, **plugin.env, VARIABLE: json.dumps(info)},
                 stdin=None if interactive else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=None if interactive else asyncio.subprocess.PIPE,
@@ -181,13 +184,6 @@ class ExecLogin:
             words = (said or b"").decode(errors="replace").strip()[-SHOWN:]
             raise self._failed(f"it ended with exit status {process.returncode}{': ' * bool(words)}{words}")
         return output
-
-    def _info(self, interactive: bool) -> str:
-        """Make the information that the program reads from its environment."""
-        spec: Json = {"interactive": interactive}
-        if self._plugin.cluster is not None:
-            spec["cluster"] = self._plugin.cluster
-        return json.dumps({"apiVersion": self._plugin.version, "kind": "ExecCredential", "spec": spec})
 
     def _read(self, output: bytes) -> Credential:
         try:

@@ -96,16 +96,12 @@ def updated(resource: Resource, old: Json, new: Json, subresource: str) -> Json:
         stored = _without(stored, "status")
         if "status" in old:
             stored["status"] = old["status"]
-    stored["metadata"] = _metadata(old, new)
+    # The metadata are the writer's; what the server sets stays as it is.
+    kept = {key: old["metadata"][key] for key in ("name", "namespace", *_SYSTEM) if key in old["metadata"]}
+    stored["metadata"] = {key: value for key, value in new["metadata"].items() if key not in _DROPPED} | kept
     if "generation" in old["metadata"] and _desired(stored) != _desired(old):
         stored["metadata"]["generation"] += 1
     return stored
-
-
-def _metadata(old: Json, new: Json) -> Json:
-    """The writer's metadata; what the server sets stays as it is."""
-    kept = {key: old["metadata"][key] for key in ("name", "namespace", *_SYSTEM) if key in old["metadata"]}
-    return {key: value for key, value in new["metadata"].items() if key not in _DROPPED} | kept
 
 
 def _without(obj: Json, key: str) -> Json:

@@ -39,12 +39,10 @@ def matcher(label_selector: str, field_selector: str) -> Matcher:
 
 def parse_labels(selector: str) -> list[Requirement]:
     """Equality- and set-based requirements, all of which must hold."""
-    return [_requirement(part.strip()) for part in _split(selector)]
-
-
-def _split(selector: str) -> list[str]:
-    """Split a selector at the commas outside parentheses."""
-    return re.split(r",(?![^()]*\))", selector) if selector.strip() else []
+    if not selector.strip():
+        return []
+    # Commas inside parentheses separate the values of a set, not requirements.
+    return [_requirement(part.strip()) for part in re.split(r",(?![^()]*\))", selector)]
 
 
 def _requirement(text: str) -> Requirement:

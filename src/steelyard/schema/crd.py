@@ -61,6 +61,11 @@ def _definition(kind: ResourceKind) -> Json:
 
 
 def _version(kind: ResourceKind) -> Json:
+    replicas: list[Json] = []
+    if kind.kind == "InferenceSession":  # priority 1: only `kubectl get -o wide` shows the column
+        replicas = [
+            {"name": "Replicas", "type": "integer", "jsonPath": ".status.readyReplicas", "priority": 1}
+        ]
     return {
         "name": VERSION,
         "served": True,
@@ -69,18 +74,11 @@ def _version(kind: ResourceKind) -> Json:
         "additionalPrinterColumns": [
             {"name": "Status", "type": "string", "jsonPath": ".status.status"},
             {"name": "Reason", "type": "string", "jsonPath": ".status.reason"},
-            *_columns(kind),
+            *replicas,
             {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
         ],
         "schema": {"openAPIV3Schema": _schema(kind)},
     }
-
-
-def _columns(kind: ResourceKind) -> list[Json]:
-    """Return the columns that `kubectl get -o wide` shows besides the usual ones."""
-    if kind.kind != "InferenceSession":
-        return []
-    return [{"name": "Replicas", "type": "integer", "jsonPath": ".status.readyReplicas", "priority": 1}]
 
 
 def _schema(kind: ResourceKind) -> Json:

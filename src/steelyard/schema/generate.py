@@ -23,14 +23,11 @@ def files() -> dict[str, str]:
     }
     made |= {f"docs/reference/{kind.singular}.md": _page(kind) for kind in RESOURCES.values()}
     made |= {f"docs/reference/{kind.singular}.md": _training_page(kind) for kind in TRAINING.values()}
-    return made | {"docs/reference/README.md": _index()}
-
-
-def _index() -> str:
     lines = [f"* [{kind.kind}]({kind.singular}.md): {kind.spec.__doc__}" for kind in RESOURCES.values()]
     training = [f"* [{kind.kind}]({kind.singular}.md): {kind.spec.__doc__}" for kind in TRAINING.values()]
     heads = f"# Resources of {GROUP}/{VERSION}", "# Training jobs"
-    return "\n".join([heads[0], "", *lines, "", heads[1], "", *training, ""])
+    index = "\n".join([heads[0], "", *lines, "", heads[1], "", *training, ""])
+    return made | {"docs/reference/README.md": index}
 
 
 def _page(kind: ResourceKind) -> str:
@@ -53,15 +50,10 @@ def _lines(kind: str, text: str, names: str, schema: Json) -> str:
             "|", "/"
         )  # a table's row is one line
         rows.append(f"| `{name}` | {_type(node)} | {default} | {description} |")
-    return "\n".join([f"# {kind}", "", text, "", names, "", *rows, *_rules(schema, "spec"), ""])
-
-
-def _rules(schema: Json, path: str) -> list[str]:
-    """Return the lines of a page that list the messages of the CEL rules."""
-    messages = [rule["message"] for rule in _validations(schema)]
-    if not messages:
-        return []
-    return ["", "Manifests are refused with these messages:", "", *(f"* {message}" for message in messages)]
+    if messages := [rule["message"] for rule in _validations(schema)]:
+        rows += ["", "Manifests are refused with these messages:", ""]
+        rows += [f"* {message}" for message in messages]
+    return "\n".join([f"# {kind}", "", text, "", names, "", *rows, ""])
 
 
 def _validations(node: Json) -> list[Json]:

@@ -31,7 +31,11 @@ class Changes:
         """The version, once it is another than `since` or the time has passed."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
-            self._begin(loop)
+            self._loop = loop
+            if self._touched is not None:
+                self._watch = _watch(self._touched)
+            if self._watch is not None:
+                loop.add_reader(self._watch, self._rung, self._watch)
         until = loop.time() + timeout
         patience = POLL_SECONDS if self._watch is None and self._touched is not None else SURE_SECONDS
         while (version := self._version()) == since and (left := until - loop.time()) > 0:
@@ -56,13 +60,6 @@ class Changes:
             os.close(self._watch)
             self._watch = None
         self.wake()
-
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        if self._touched is not None:
-            self._watch = _watch(self._touched)
-        if self._watch is not None:
-            loop.add_reader(self._watch, self._rung, self._watch)
 
     def _rung(self, watch: int) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -203,13 +203,10 @@ def _faults(error: ValidationError) -> str:
 def _write_termination(termination: Termination) -> None:
     path = Path(os.environ.get("STEELYARD_TERMINATION_LOG", "/dev/termination-log"))
     message = termination.message
-    while len(data := _encode(termination, message)) > TERMINATION_BYTES:
+    fields = termination.model_dump(exclude_none=True)
+    while len(data := orjson.dumps({**fields, "message": message})) > TERMINATION_BYTES:
         message = message[: len(message) * 3 // 4]
     try:
         path.write_bytes(data)
     except OSError as error:  # outside a container there is no such file; the log line says the same
         print(f"cannot write the termination message to {path}: {error}", file=sys.stderr)
-
-
-def _encode(termination: Termination, message: str) -> bytes:
-    return orjson.dumps(termination.model_copy(update={"message": message}).model_dump(exclude_none=True))

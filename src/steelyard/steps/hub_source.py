@@ -64,17 +64,13 @@ async def hub_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
     if not files:
         raise StepFailed(FETCH_FAILED, f"no file of {source.repoID} matches the patterns", permanent=True)
     if cached and source.revision != commit:
-        files.append(_ref(f"{root}/refs/{source.revision}", commit))
+        # The hub's cache notes in a file which commit a branch or tag was.
+
+        async def fetch(local: Path) -> None:
+            await asyncio.to_thread(local.write_text, commit)
+
+        files.append(RemoteFile(f"{root}/refs/{source.revision}", fetch))
     return files
-
-
-def _ref(path: str, commit: str) -> RemoteFile:
-    """The cache's note of which commit a branch or tag was."""
-
-    async def fetch(local: Path) -> None:
-        await asyncio.to_thread(local.write_text, commit)
-
-    return RemoteFile(path, fetch)
 
 
 async def _in_thread(call: Callable[[], T]) -> T:

@@ -87,7 +87,8 @@ class KeptLog:
         self._lines, self._lost, self._bytes = deque(), 0, 0
         said = [_note(self.pod, f"{lost} lines are missing here: storage did not take them")] if lost else []
         try:
-            await self.store.put(_piece(self.pod, self._pieces), "".join([*said, *lines]).encode())
+            piece = f"{LOG_PIECES}{self.pod}/{self._pieces:06d}"
+            await self.store.put(piece, "".join([*said, *lines]).encode())
         except Exception as error:  # noqa: BLE001 - as above
             self.trouble = str(error)
             self._lines, self._lost = lines + self._lines, lost + self._lost
@@ -117,29 +118,18 @@ async def whole_log(store: Store, own: str = "") -> AsyncIterator[bytes]:
         pods.setdefault(info.key.removeprefix(LOG_PIECES).partition("/")[0], []).append(
             await store.get(info.key)
         )
-    for pod in sorted(pods, key=lambda key: (_time(pods[key][0]), key)):
+    begins = {pod: str(_line(pieces[0].partition(b"\n")[0]).get("time", "")) for pod, pieces in pods.items()}
+    for pod in sorted(pods, key=lambda pod: (begins[pod], pod)):
         for piece in pods[pod]:
             yield piece
-        if pod != own and not _has_ended(pods[pod][-1]):
+        # A step's last line says how it exited; without it the Pod was killed, with lines that nobody stored.
+        if pod != own and "exit" not in _line(pods[pod][-1].rstrip(b"\n").rpartition(b"\n")[2]):
             said = f"the log of Pod {pod} ends without its last words: up to {PIECE_SECONDS:.0f} s of it are missing"
             yield _note(pod, said).encode()
 
 
-def _piece(pod: str, number: int) -> str:
-    return f"{LOG_PIECES}{pod}/{number:06d}"
-
-
 def _note(pod: str, message: str) -> str:
     return json.dumps({"level": "warning", "step": "log", "message": message, "pod": pod}) + "\n"
-
-
-def _time(piece: bytes) -> str:
-    return str(_line(piece.partition(b"\n")[0]).get("time", ""))
-
-
-def _has_ended(piece: bytes) -> bool:
-    """Tell whether the last line is a step's last one, which says how it exited."""
-    return "exit" in _line(piece.rstrip(b"\n").rpartition(b"\n")[2])
 
 
 def _line(line: bytes) -> dict[str, object]:

@@ -57,7 +57,11 @@ async def uploaded(spec: ModelResourceSpec) -> list[RemoteFile]:
 
     listed = spec.artifact.volume.files if spec.artifact.volume else []
     if listed:
-        return [at(_path(file, k), file.size, md5=md5_given(file, k)) for k, file in enumerate(listed)]
+        where = "spec.artifact.volume.files"
+        return [
+            at(checked_path(file.path, f"{where}.{k}.path"), file.size, md5=md5_given(file, k))
+            for k, file in enumerate(listed)
+        ]
     if manifest := await carried_manifest(store):
         return [at(file.path, file.size, sha256=file.sha256) for file in manifest.files]
     files = [at(info.key, info.size) async for info in store.list() if not info.key.startswith(OURS)]
@@ -92,10 +96,6 @@ def md5_given(file: File, number: int) -> bytes | None:
     if len(digest) != 16:
         raise StepFailed("BadConfiguration", f"{field}: should be the base64 of 16 bytes", permanent=True)
     return digest
-
-
-def _path(file: File, number: int) -> str:
-    return checked_path(file.path, f"spec.artifact.volume.files.{number}.path")
 
 
 def _md5_of(path: Path) -> bytes:

@@ -118,14 +118,11 @@ class Batcher:
                 if not request.done.done():
                     request.done.set_exception(RuntimeError(f"the model failed: {error}"))
         else:
-            self._hand_out(batch, answers)
-
-    def _hand_out(self, batch: Sequence[_Waiting], answers: list[Prediction]) -> None:
-        start = 0
-        for request in batch:
-            if not request.done.done():  # a caller that hung up has cancelled it
-                request.done.set_result(answers[start : start + len(request.rows)])
-            start += len(request.rows)
+            start = 0
+            for request in batch:
+                if not request.done.done():  # a caller that hung up has cancelled it
+                    request.done.set_result(answers[start : start + len(request.rows)])
+                start += len(request.rows)
 
 
 def rows_of(body: bytes, width: int | None) -> tuple[NDArray[np.float32], bool]:

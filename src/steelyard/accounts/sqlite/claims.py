@@ -173,7 +173,9 @@ def _keep(connection: sqlite3.Connection, claim: Claim) -> None:
     """
     again = "released IS NOT NULL AND excluded.terminal IS NULL"
     if claim.terminal_at is None:
-        _remember_restored(connection, claim)
+        query = "SELECT 1 FROM claims WHERE id = ? AND released IS NOT NULL AND (epoch, offset) < (?, ?)"
+        if connection.execute(query, (claim.id, *claim.position)).fetchone():
+            _remember(connection, claim.id)
     connection.execute(
         f"""INSERT INTO claims ({_COLUMNS}) VALUES ({", ".join("?" * 15)})
             ON CONFLICT (id) DO UPDATE SET
@@ -191,12 +193,6 @@ def _keep(connection: sqlite3.Connection, claim: Claim) -> None:
             _seconds(claim.terminal_at),
         ),
     )  # fmt: skip
-
-
-def _remember_restored(connection: sqlite3.Connection, claim: Claim) -> None:
-    query = "SELECT 1 FROM claims WHERE id = ? AND released IS NOT NULL AND (epoch, offset) < (?, ?)"
-    if connection.execute(query, (claim.id, *claim.position)).fetchone():
-        _remember(connection, claim.id)
 
 
 def _check_leader(connection: sqlite3.Connection, leader: int) -> None:
@@ -222,7 +218,9 @@ def _get(connection: sqlite3.Connection, id: str) -> Claim | None:
 
 def _claim(row: _Row) -> Claim:
     id, kind, account, status, json, epoch, offset, created, reason, message, blocked, quantities = row[:12]
-    admitted, released, terminal = (_time(text) for text in row[12:])
+    admitted, released, terminal = (
+        None if seconds is None else datetime.fromtimestamp(seconds, UTC) for seconds in row[12:]
+    )
     return Claim(
         id=id, kind=kind, account=account, status=status, json=json, position=(epoch, offset),
         created=datetime.fromtimestamp(created, UTC), reason=reason, message=message,
@@ -233,7 +231,3 @@ def _claim(row: _Row) -> Claim:
 
 def _seconds(time: datetime | None) -> float | None:
     return None if time is None else time.timestamp()
-
-
-def _time(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

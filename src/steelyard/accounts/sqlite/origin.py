@@ -26,37 +26,27 @@ class SqliteOrigin:
             known = connection.execute("SELECT log, epoch FROM origin").fetchone()
             connection.execute("INSERT OR REPLACE INTO origin VALUES (1, ?, ?)", (log, epoch))
             if known is not None and tuple(known) != (log, epoch):
-                _give_up_positions(connection)
+                # An offset of another epoch means nothing here. What the log says of an entity replaces its claim's
+                # state.
+                connection.execute("DELETE FROM claim_positions")
+                connection.execute("UPDATE claims SET epoch = -1, offset = -1")
+                connection.execute("UPDATE outbox SET ends = 0")
+                connection.execute("UPDATE outbox SET offset = -1 WHERE partition IS NOT NULL")
 
         await self._database.write(write)
 
 
-def _give_up_positions(connection: sqlite3.Connection) -> None:
-    """An offset of another epoch means nothing here. What the log says of an entity replaces its claim's state."""
-    connection.execute("DELETE FROM claim_positions")
-    connection.execute("UPDATE claims SET epoch = -1, offset = -1")
-    connection.execute("UPDATE outbox SET ends = 0")
-    connection.execute("UPDATE outbox SET offset = -1 WHERE partition IS NOT NULL")
-
-
 def _origin(connection: sqlite3.Connection) -> Origin | None:
     row = connection.execute("SELECT log, epoch FROM origin").fetchone()
-    if row is None and not _used(connection):
-        return None
+    if row is None:
+        # A version without origins may have written the file: then its keys or accounts are there.
+        used = connection.execute("SELECT 1 FROM signing_keys UNION SELECT 1 FROM accounts").fetchone()
+        if used is None:
+            return None
     query = "SELECT partition, max(next) FROM claim_positions GROUP BY partition"
     claims = dict(connection.execute(query).fetchall())
     query = "SELECT partition, max(offset) + 1 FROM outbox WHERE partition IS NOT NULL GROUP BY partition"
     outbox = dict(connection.execute(query).fetchall())
-    log, epoch = row or ("", _claims_epoch(connection))
+    epochs = connection.execute("SELECT coalesce(max(epoch), 0) FROM claim_positions").fetchone()
+    log, epoch = row or ("", int(epochs[0]))
     return Origin(log, epoch, {STATE: claims, EVENTS: outbox})
-
-
-def _used(connection: sqlite3.Connection) -> bool:
-    """Return whether a version without origins has written the file."""
-    return (
-        connection.execute("SELECT 1 FROM signing_keys UNION SELECT 1 FROM accounts").fetchone() is not None
-    )
-
-
-def _claims_epoch(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT coalesce(max(epoch), 0) FROM claim_positions").fetchone()[0])

@@ -51,7 +51,11 @@ class SqliteOutbox:
         def insert(connection: sqlite3.Connection) -> OutboxRow:
             earlier = _earlier(connection, row, window_seconds)
             if earlier is not None:
-                return _taken_over(connection, earlier)
+                if earlier.delivery != "lost":
+                    return earlier
+                # A lost row is open again: one repeat finds it, and a second repeat is an entity of its own.
+                connection.execute("UPDATE outbox SET answered = 0 WHERE command = ?", (earlier.command,))
+                return replace(earlier, delivery="open")
             connection.executemany(
                 f"INSERT INTO outbox ({_COLUMNS}) VALUES ({', '.join('?' * 14)})",
                 [_values(item) for item in (row, *others)],
@@ -143,14 +147,6 @@ def _earlier(connection: sqlite3.Connection, row: OutboxRow, window: float) -> O
     query = f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number LIMIT 1"
     earlier = connection.execute(query, values).fetchone()
     return _row(earlier) if earlier else None
-
-
-def _taken_over(connection: sqlite3.Connection, earlier: OutboxRow) -> OutboxRow:
-    """The row, open again where it was lost: one repeat finds it."""
-    if earlier.delivery != "lost":
-        return earlier
-    connection.execute("UPDATE outbox SET answered = 0 WHERE command = ?", (earlier.command,))
-    return replace(earlier, delivery="open")
 
 
 def _values(row: OutboxRow) -> tuple[object, ...]:

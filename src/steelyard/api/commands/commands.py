@@ -16,7 +16,7 @@ from steelyard.accounts.database import Outbox, OutboxRow
 from steelyard.api.commands.acceptance import check_entity
 from steelyard.api.commands.outcomes import Outcome, OutcomeReader
 from steelyard.api.commands.relay import OutboxRelay
-from steelyard.api.http.errors import ApiError, Conflict, NotFound, Unavailable, key_taken
+from steelyard.api.http.errors import Conflict, NotFound, Unavailable, key_taken
 from steelyard.api.http.reply import Reply
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.log import EVENTS, QUARANTINE, Log, LogError, Message
@@ -138,7 +138,8 @@ class Commands:
                 await self._log.publish([message])
                 outcome = await expected
                 if outcome.outcome == "rejected":
-                    raise _refusal(outcome)
+                    detail = outcome.message or outcome.reason or "the command was rejected"
+                    raise NotFound(detail) if outcome.reason == "NotFound" else Conflict(detail)
                 return await self._applied(command.data.kind, command.data.id, outcome)
         except TimeoutError as error:
             mark = await self._log.latest(QUARANTINE, command.data.id)
@@ -182,7 +183,10 @@ class Commands:
             topic_key=entity.id,
             value=message.value,
             headers=message.headers,
-            request=_request(origin),
+            # With a key, a repeat is the same request although the token may be another one by then.
+            request=origin.digest
+            if origin.idempotency_key is not None
+            else f"{origin.token}:{origin.digest}",
             idempotency_key=origin.idempotency_key,
             ends=self._relay.end(partition_of(entity.id, self._log.partitions)),
         )
@@ -199,18 +203,6 @@ class Commands:
         headers = {"id": id, "source": "api", "time": command_time(now), "actor": origin.actor}
         headers |= {"token": origin.token, **origin.headers}
         return Message(EVENTS, command.data.id, command.dump_json(), headers)
-
-
-def _request(origin: CommandOrigin) -> str:
-    """Return what identifies a repeat of the request. With a key, the token may be another one by then."""
-    return origin.digest if origin.idempotency_key is not None else f"{origin.token}:{origin.digest}"
-
-
-def _refusal(outcome: Outcome) -> ApiError:
-    detail = outcome.message or outcome.reason or "the command was rejected"
-    if outcome.reason == "NotFound":
-        return NotFound(detail)
-    return Conflict(detail)
 
 
 def derived_id(*parts: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from steelyard.broker.log import OUTCOMES, Log, LogError, Record
+from steelyard.broker.log import OUTCOMES, Log, LogError
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.25
@@ -108,7 +108,11 @@ class OutcomeReader:
                 records = await self._log.read(OUTCOMES, partition, start)
                 for record in records:
                     try:
-                        self._resolve(record)
+                        content = orjson.loads(record.value or b"{}")
+                        future = self._remove(content.get("command", ""))
+                        if future is not None and not future.done():
+                            names = ("command", "outcome", "reason", "message", "epoch", "offset")
+                            future.set_result(Outcome(**{name: content.get(name) for name in names}))
                     except (ValueError, TypeError, AttributeError) as error:
                         # One record that cannot be read must not keep the others from those who wait.
                         _log.error("an outcome of %s cannot be read", record.key, exc_info=error)
@@ -118,10 +122,3 @@ class OutcomeReader:
             if not self._expected:
                 self._offsets = {}
             return some
-
-    def _resolve(self, record: Record) -> None:
-        content = orjson.loads(record.value or b"{}")
-        future = self._remove(content.get("command", ""))
-        if future is not None and not future.done():
-            names = ("command", "outcome", "reason", "message", "epoch", "offset")
-            future.set_result(Outcome(**{name: content.get(name) for name in names}))

@@ -162,7 +162,9 @@ class OutboxRelay:
                 if self._has_unsent:
                     await self.resend()
                 await self._note_visible()
-                await self._expire()
+                if self._clock() - self._expired > timedelta(hours=1):
+                    self._expired = self._clock()
+                    await self._outbox.expire(self._expired - KEPT)
             except Exception as error:  # noqa: BLE001 - the outermost edge: the API answers also while this fails
                 defect = None if is_engine_failure(error) else error
                 _log.warning("cannot note what became of accepted commands: %s", error, exc_info=defect)
@@ -206,12 +208,6 @@ class OutboxRelay:
         if visible := list(self._visible):
             await self._outbox.visible(visible)
             del self._visible[: len(visible)]  # more may have come in between
-
-    async def _expire(self) -> None:
-        """Remove rows that have been visible for long, once an hour."""
-        if self._clock() - self._expired > timedelta(hours=1):
-            self._expired = self._clock()
-            await self._outbox.expire(self._expired - KEPT)
 
     async def _pause(self) -> None:
         if self._applied:

@@ -53,9 +53,8 @@ def link(context: RequestContext, entity: AnyEntity, artifact: Artifact) -> Arti
 def _artifact(path: str, md5: str | None) -> Artifact:
     name = path.rpartition("/")[2]
     suffix = name.partition(".")[2]
-    return Artifact(kind=suffix or None, path=path, digest=Digest(md5=_base64(md5)))
-
-
-def _base64(md5: str | None) -> str | None:
-    """Return a digest as Content-MD5 has it; a manifest may have it in hexadecimal digits."""
-    return base64.b64encode(bytes.fromhex(md5)).decode() if md5 and len(md5) == 32 else md5
+    if (
+        md5 and len(md5) == 32
+    ):  # hexadecimal digits, which a manifest may have; clients compare with Content-MD5
+        md5 = base64.b64encode(bytes.fromhex(md5)).decode()
+    return Artifact(kind=suffix or None, path=path, digest=Digest(md5=md5))

@@ -68,7 +68,9 @@ async def _finish(context: RequestContext, entity: Uploaded) -> None:
         context.api.platform.settings.spool,
     )
     try:
-        await finalise(store, area, _expected(entity), _final(entity), spool=Path(spool) if spool else None)
+        # A model's final place is written by its own workflow, which fetches the files from here.
+        target = f"uploads/{entity.id}" if isinstance(entity, Model) else place(entity.kind, entity.id)
+        await finalise(store, area, _expected(entity), target, spool=Path(spool) if spool else None)
     except ChangedMeanwhile as error:
         await _set_status(context, entity, "Error", "UploadFailed", str(error))
         raise Conflict(str(error), field=error.path) from error
@@ -109,7 +111,3 @@ def _expected(entity: Uploaded) -> Sequence[Expected]:
 
 def _area(context: RequestContext, entity: Uploaded) -> Area:
     return Area(entity.id, verifier(context).nonce(entity.id))
-
-
-def _final(entity: Uploaded) -> str:
-    return f"uploads/{entity.id}" if isinstance(entity, Model) else place(entity.kind, entity.id)

@@ -27,7 +27,9 @@ async def resolve(context: RequestContext, kind: type[E], id: str, field: str) -
     resource: APIResource = PLURALS[name]  # type: ignore[assignment]
     json = await context.api.entities.get(name, id)
     # An entity that the caller may not see is answered as one that does not exist: its id tells nothing.
-    if json is None or not _is_visible(context, resource, str(orjson.loads(json)["account"]), id):
+    account = "" if json is None else str(orjson.loads(json)["account"])
+    visible = any(context.access.allows(resource, function, account, id) for function in ("get", "consume"))
+    if json is None or not visible:
         raise Invalid(f"{field}: there is no {name} {id}", field=field)
     try:
         entity = parse(name, json)
@@ -42,10 +44,6 @@ async def resolve(context: RequestContext, kind: type[E], id: str, field: str) -
         why = ", ".join(filter(None, (entity.reason, entity.message)))
         raise Invalid(f"{field}: {name} {id} is {entity.status}{f' ({why})' if why else ''}", field=field)
     return entity
-
-
-def _is_visible(context: RequestContext, resource: APIResource, account: str, id: str) -> bool:
-    return any(context.access.allows(resource, function, account, id) for function in ("get", "consume"))
 
 
 def foreign_model(model: Model) -> ForeignModel:

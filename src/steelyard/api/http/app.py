@@ -67,7 +67,11 @@ class App:
             case "websocket":
                 await self._websocket(scope, receive, send)
             case "lifespan":
-                await self._lifespan(receive, send)
+                await receive()
+                async with self.running():
+                    await send({"type": "lifespan.startup.complete"})
+                    await receive()
+                await send({"type": "lifespan.shutdown.complete"})
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["asyncio.Future[None]"]:
@@ -172,13 +176,6 @@ class App:
         return RequestContext(
             self.api, route.check, match.values, connection, self.api.platform.clock(), access, reply
         )
-
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        await receive()
-        async with self.running():
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-        await send({"type": "lifespan.shutdown.complete"})
 
 
 def make_app(platform: Platform, replicas: Replicas | None = None) -> App:

@@ -157,7 +157,8 @@ class Replicas:
     async def _refreshed(self, session: InferenceSession) -> _Session:
         """Return the session's replicas; discover them again if that was a while ago, or found none."""
         now = asyncio.get_running_loop().time()
-        await self._close_idle(now)
+        for id in [id for id, session in self._sessions.items() if now - session.used > _IDLE_SECONDS]:
+            await asyncio.gather(*(replica.retire() for replica in self._sessions.pop(id).replicas.values()))
         entry = self._sessions.get(session.id)
         if entry is None:
             name = f"{resource_name('InferenceSession', session.id)}.{namespace_of(session.account)}.svc"
@@ -181,10 +182,6 @@ class Replicas:
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
-
-    async def _close_idle(self, now: float) -> None:
-        for id in [id for id, session in self._sessions.items() if now - session.used > _IDLE_SECONDS]:
-            await asyncio.gather(*(replica.retire() for replica in self._sessions.pop(id).replicas.values()))
 
 
 async def _verify(identity: Identity, address: str) -> None:

@@ -24,7 +24,10 @@ async def report(
         await resolve(context, Module, module, f"modules.{number}")
     content = {**request.dump(), **subject_of(evaluation)}
     if request.datasetView is not None:
-        content["datasetView"] = await _dataset_view(context, request.datasetView, evaluation.dataset)
+        views: Sequence[DataView] = ()
+        if not isinstance(request.datasetView, DataView):  # it is named by its id
+            views = (await resolve(context, Dataset, evaluation.dataset, "datasetView")).views
+        content["datasetView"] = _view(request.datasetView, views, "datasetView")
     if request.evaluationView is not None:
         views = evaluation.inferenceSession.inferenceService.outputViews
         content["evaluationView"] = _view(request.evaluationView, views, "evaluationView")
@@ -39,12 +42,6 @@ def subject_of(evaluation: Evaluation) -> dict[str, object]:
     content: dict[str, object] = {"dataset": evaluation.dataset, "inferenceService": service.id}
     content["annotations"] = names
     return content | ({"model": model.id} if model else {})
-
-
-async def _dataset_view(context: RequestContext, view: str | DataView, dataset: str) -> dict[str, object]:
-    if isinstance(view, DataView):
-        return view.dump()
-    return _view(view, (await resolve(context, Dataset, dataset, "datasetView")).views, "datasetView")
 
 
 def _view(view: str | DataView, views: Sequence[DataView], field: str) -> dict[str, object]:

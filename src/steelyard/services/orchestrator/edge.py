@@ -112,7 +112,13 @@ class Edge:
             if not self._is_cached(claim):
                 await self._create(claim)
         except Unresolvable as fault:
-            await self._fail(claim, fault.reason, fault.message)
+            # The orchestrator may fail an entity only before it is Admitted; from then on its resource says how it
+            # ends (the transition table has no other way).
+            if claim.status != "Created":
+                text = f"{claim.kind} {claim.id} cannot be made again: {fault.reason}: {fault.message}"
+                raise NotYet(text) from fault
+            status = Status(failure_status(claim.kind), fault.reason, fault.message)
+            await self._entities.report(claim, status)
             return
         if claim.status == "Created":
             await self._entities.report(claim, Status("Admitted"))
@@ -137,7 +143,11 @@ class Edge:
         except _TRANSIENT:
             raise
         except ApiError as refusal:
-            await self._report_refusal(claim, refusal)
+            # A quota, a webhook or a missing right of the cluster prevents the resource for now: it waits, and says so.
+            message = cut(f"Kubernetes does not take it: {refusal.message}", MESSAGE_LENGTH)
+            status = Status("Created", "FailedCreate", message)
+            if claim.status == "Created" and (claim.reason, claim.message) != (status.reason, status.message):
+                await self._entities.report(claim, status)
             raise
 
     async def _put(self, claim: Claim, resource: Json) -> None:
@@ -153,13 +163,6 @@ class Edge:
                 raise
             raise Unresolvable("BadRequest", refusal.message) from refusal
 
-    async def _report_refusal(self, claim: Claim, refusal: ApiError) -> None:
-        """Report that a quota, a webhook or a missing right of the cluster prevents the resource for now."""
-        message = cut(f"Kubernetes does not take it: {refusal.message}", MESSAGE_LENGTH)
-        status = Status("Created", "FailedCreate", message)
-        if claim.status == "Created" and (claim.reason, claim.message) != (status.reason, status.message):
-            await self._entities.report(claim, status)
-
     async def _check_own(self, claim: Claim) -> None:
         """Raise unless the resource of this name is the entity's own: NotYet while it is deleted, else Unresolvable."""
         resource = await self._get(claim)
@@ -169,12 +172,6 @@ class Edge:
             raise Unresolvable("NameConflict", f"{where} is there already and is not this entity's")
         if metadata.get("deletionTimestamp"):
             raise NotYet(f"{metadata['name']} is being deleted")
-
-    async def _fail(self, claim: Claim, reason: str, message: str) -> None:
-        # The orchestrator may fail an entity only before it is Admitted; from then on its resource says how it ends.
-        if claim.status != "Created":
-            raise NotYet(f"{claim.kind} {claim.id} cannot be made again: {reason}: {message}")
-        await self._entities.report(claim, Status(failure_status(claim.kind), reason, message))
 
     async def _get(self, claim: Claim) -> Json:
         name = resource_name(claim.kind, claim.id)

@@ -125,7 +125,8 @@ class Leader:
 
     async def _begin_with(self, claim: Claim) -> None:
         """Observe an unfinished claim."""
-        if await self._is_in_log(claim.id):
+        latest = await self._log.latest(STATE, claim.id)
+        if latest is not None and latest.value is not None:
             self._observed.update(claim.id, claim)
         else:
             # The log was made anew, or nobody led for so long that a forgotten entity has left no trace.
@@ -268,10 +269,6 @@ class Leader:
     async def is_newest(self, claim: Claim) -> bool:
         latest = await self._log.latest(STATE, claim.id)
         return latest is not None and bool(latest.value) and position_of(latest) <= claim.position
-
-    async def _is_in_log(self, id: str) -> bool:
-        latest = await self._log.latest(STATE, id)
-        return latest is not None and latest.value is not None
 
     async def report(self, claim: Claim, status: Status) -> None:
         await self._reporter.report(claim, status, self._candidate.clock.now())

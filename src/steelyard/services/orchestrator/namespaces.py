@@ -37,7 +37,10 @@ def namespace_objects(account: str, credentials: Mapping[str, str]) -> list[tupl
     namespace: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     objects = [(NAMESPACES, namespace), *((NETWORK_POLICIES, policy) for policy in _policies(name))]
     if credentials:
-        objects.append((SECRETS, _secret(name, credentials)))
+        metadata = {"name": STORAGE_SECRET, "namespace": name, "labels": _MADE_BY}
+        data = {key: base64.b64encode(value.encode()).decode() for key, value in sorted(credentials.items())}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
+        objects.append((SECRETS, secret))
     return objects
 
 
@@ -120,9 +123,3 @@ def _policy(namespace: str, name: str, spec: Json) -> Json:
         "metadata": metadata,
         "spec": spec,
     }
-
-
-def _secret(namespace: str, credentials: Mapping[str, str]) -> Json:
-    metadata = {"name": STORAGE_SECRET, "namespace": namespace, "labels": _MADE_BY}
-    data = {key: base64.b64encode(value.encode()).decode() for key, value in sorted(credentials.items())}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}

@@ -114,11 +114,7 @@ def _forget(record: Record, state: State, now: datetime) -> Message:
         expectedStatus=content.get("status"),
         expectedRevision=revision,
     )
-    return _command(ForgetEntity(data=data), record, now)
-
-
-def _command(command: ForgetEntity, record: Record, now: datetime) -> Message:
-    """Return the message of a command; its id depends on the state alone, so that it counts once."""
+    # The id depends on the state alone, so that a command that is sent again counts once.
     id = command_id("forget", record.key, record.headers["epoch"], record.headers["offset"])
     headers = {"id": id, "source": "reaper", "time": command_time(now)}
-    return Message(EVENTS, record.key, command.dump_json(), headers)
+    return Message(EVENTS, record.key, ForgetEntity(data=data).dump_json(), headers)

@@ -4,14 +4,12 @@ The backup holds the newest JSON of each entity and nothing of commands: what wa
 again from the outbox (`identity.py`), and everything else goes on from the states.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.broker.log import EVENTS, STATE, Log, Message
 from steelyard.broker.partition import partition_of
 from steelyard.origin import Origin
-from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import command_time
 from steelyard.schema.entities import entity_of
 from steelyard.services.aggregator.messages import RECENT_ID
@@ -51,7 +49,12 @@ async def restore(log: Log, backup: Store, origin: Origin | None, epoch: int, no
         if latest is not None and (partition not in newer or latest.value == content):
             continue
         place = {"epoch": str(epoch), "partition": str(partition), "offset": str(events[partition] - 1)}
-        messages.append(_state(entity, content, place, now))
+        # The aggregator's headers of a state that has seen every command so far: what is left in `workflows.events`
+        # counts as applied.
+        command = entity.metadata.revision or ""
+        headers = {"id": command, "source": "restore", "recent": command[:RECENT_ID], **place}
+        headers["time"] = command_time(now)
+        messages.append(Message(STATE, entity.id, content, headers, partition))
         if len(messages) == BATCH:
             entities += len(await log.publish(messages))
             messages = []
@@ -69,10 +72,3 @@ async def _newer_partitions(log: Log, origin: Origin | None) -> frozenset[int]:
         for partition, read in origin.positions.get(STATE, {}).items()
         if read > ends.get(partition, 0)
     )
-
-
-def _state(entity: DyffEntity, content: bytes, place: Mapping[str, str], now: datetime) -> Message:
-    """A state record as the aggregator writes it, which has seen every command so far."""
-    command = entity.metadata.revision or ""
-    headers = {"id": command, "source": "restore", "time": command_time(now), "recent": command[:RECENT_ID]}
-    return Message(STATE, entity.id, content, {**headers, **place}, int(place["partition"]))
