@@ -62,7 +62,7 @@ class Quotas:
         own = [other for other in held if other.account == claim.account]
         return [
             *_short(claim, own, self._limit_of_account, f"accounts/{claim.account}"),
-            *_short(claim, held, self._limit_of_all, GLOBAL),
+            *_short(claim, held, lambda account, resource: self._everything.of(resource), GLOBAL),
         ]
 
     def _limit_of_account(self, account: str, resource: str) -> Decimal | None:
@@ -70,9 +70,6 @@ class Quotas:
         if single is not None and single.has(resource):
             return single.of(resource)
         return self._each.of(resource)
-
-    def _limit_of_all(self, account: str, resource: str) -> Decimal | None:
-        return self._everything.of(resource)
 
 
 class Rates:

@@ -138,16 +138,14 @@ class Tokens:
             raise Unauthenticated("the token's account is gone")
         if account is not None and account.status != "Active":
             raise Unauthenticated(f"account {account.name} is {account.status}")
-        grants = common(key.grants, _permissions(key, account))
+        # A key is worth no more than its account is now: grants that the account lost since are gone from its keys.
+        if account is not None:
+            permissions: Sequence[AccessGrant] = account.auth.permissions
+        else:
+            session = key.subject.removeprefix(_SESSIONS)
+            permissions = [AccessGrant(resources=["inferencesessions"], functions=["*"], entities=[session])]
+        grants = common(key.grants, permissions)
         return Principal(key.subject, key.id, account, tuple(grants), key.expires)
-
-
-def _permissions(key: APIKey, account: Account | None) -> Sequence[AccessGrant]:
-    """Return what a key may do at most."""
-    if account is not None:
-        return account.auth.permissions
-    session = key.subject.removeprefix(_SESSIONS)
-    return [AccessGrant(resources=["inferencesessions"], functions=["*"], entities=[session])]
 
 
 def _claims(key: APIKey) -> dict[str, object]:

@@ -38,10 +38,6 @@ def key_of(obj: Json) -> ObjectKey:
     return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
-def _ignore(old: Json | None, new: Json | None) -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class Pace:
     """Seconds."""
@@ -69,7 +65,7 @@ class Informer:
         field_selector: str = "",
         indexes: Mapping[str, Index] | None = None,
         transform: Callable[[Json], Json] = drop_managed_fields,
-        on_change: Change = _ignore,
+        on_change: Change = lambda old, new: None,
         optional: bool = False,
         packed: bool = False,
         pace: Pace | None = None,

@@ -6,7 +6,7 @@ only, equal content is equal bytes, and no caller can change what is stored.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -116,7 +116,13 @@ class Store:
 
     def objects(self, resource: Resource | None = None, namespace: str | None = None) -> list[Json]:
         """All objects, of one resource and namespace or of all, ordered by name."""
-        return [self._objects[key].load() for key in sorted(self._keys(resource, namespace), key=_order)]
+        keys = (
+            key
+            for key in self._objects
+            if (resource is None or key.resource == resource) and namespace in (None, "", key.namespace)
+        )
+        ordered = sorted(keys, key=lambda key: (key.resource.plural, key.namespace, key.name))
+        return [self._objects[key].load() for key in ordered]
 
     def since(self, version: int) -> list[Change]:
         """The changes after `version`, or Gone."""
@@ -227,11 +233,6 @@ class Store:
         except KeyError:
             raise NotFound(f"{key.resource.plural} {key.name!r} not found") from None
 
-    def _keys(self, resource: Resource | None, namespace: str | None) -> Iterator[Key]:
-        for key in self._objects:
-            if (resource is None or key.resource == resource) and namespace in (None, "", key.namespace):
-                yield key
-
     def _write(self, kind: Literal["ADDED", "MODIFIED"], key: Key, obj: Json) -> Json:
         old, raw = self._objects.get(key), orjson.dumps(obj, option=_CANONICAL)
         if old and old.raw == raw:
@@ -262,7 +263,3 @@ class Store:
             and not any(owner["uid"] in living for owner in entry["ownerReferences"])
             and "deletionTimestamp" not in entry
         ]
-
-
-def _order(key: Key) -> tuple[str, str, str]:
-    return key.resource.plural, key.namespace, key.name

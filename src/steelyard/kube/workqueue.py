@@ -44,10 +44,6 @@ class Backoff:
         return min(self.cap, self.base * 2.0 ** min(failures, 60))
 
 
-def _one_tenant(key: Hashable) -> Hashable:
-    return ""
-
-
 def spare_worker(workers: int) -> int:
     """Return how many workers one tenant may keep busy, so that others' keys never wait for its slow ones."""
     return max(1, workers - 1)
@@ -66,7 +62,7 @@ class WorkQueue(Generic[K]):
         backoff: Backoff | None = None,
         timers: Timers | None = None,
         *,
-        tenant: Callable[[K], Hashable] = _one_tenant,
+        tenant: Callable[[K], Hashable] = lambda key: "",
         tenant_limit: int | None = None,
     ) -> None:
         self._backoff = backoff or Backoff()

@@ -122,18 +122,17 @@ def _pod_failure(pod: Json) -> JobOutcome | None:
     for container in all_container_statuses(pod):
         terminated = terminated_state(container)
         if terminated and terminated.get("exitCode"):
-            return _deletion(pod, terminated) or _container_failure(terminated)
+            # A deleted Pod ends by a signal, or in its own orderly way; neither is the step's fault.
+            stopped = (
+                terminated["exitCode"] > SHELL_SIGNAL or termination_message(terminated)[0] == "Terminated"
+            )
+            if is_deleting(pod) and stopped:
+                message = "the Pod was deleted before it ended"
+                return JobOutcome("failed", "Disrupted", message, counted=False)
+            return _container_failure(terminated)
     if status.get("phase") == "Failed":
         return JobOutcome("failed", reason, status.get("message", ""))
     return None
-
-
-def _deletion(pod: Json, terminated: Json) -> JobOutcome | None:
-    """The outcome of a container that ended because its Pod was deleted: by a signal, or by its own orderly end."""
-    stopped = terminated["exitCode"] > SHELL_SIGNAL or termination_message(terminated)[0] == "Terminated"
-    if not (is_deleting(pod) and stopped):
-        return None
-    return JobOutcome("failed", "Disrupted", "the Pod was deleted before it ended", counted=False)
 
 
 def _container_failure(terminated: Json) -> JobOutcome:

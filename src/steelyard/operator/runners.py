@@ -102,9 +102,10 @@ def mounts(runner: Json) -> list[Json]:
 
 def volumes(runner: Json) -> list[Json]:
     """Make the volumes of a runner. Those of data mounts are filled from storage by the init container."""
+    scratch = [mount.get("scratch") for mount in runner.get("volumeMounts") or ()]
     return [
-        {"name": f"volume-{number}", "emptyDir": _empty_dir(mount)}
-        for number, mount in enumerate(runner.get("volumeMounts") or ())
+        {"name": f"volume-{number}", "emptyDir": {"sizeLimit": given["capacity"]} if given else {}}
+        for number, given in enumerate(scratch)
     ]
 
 
@@ -172,8 +173,3 @@ def _resources(service: Json, kind: RunnerKind | None, settings: OperatorSetting
     most = memory or (None if kind else settings.step_resources.memory_limit)
     limits = {"memory": most} if most else {}
     return {"requests": requests | gpus, "limits": limits | gpus}
-
-
-def _empty_dir(mount: Json) -> Json:
-    scratch = mount.get("scratch")
-    return {"sizeLimit": scratch["capacity"]} if scratch else {}

@@ -21,6 +21,7 @@ from steelyard.operator.simulation.resources import (
     make_session,
 )
 from steelyard.operator.training.simulation.job_simulation import make_job
+from steelyard.operator.workflow import TRAINING_WORKFLOW
 from steelyard.types import Json
 
 BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)
@@ -303,3 +304,18 @@ async def test_a_child_that_was_made_again_under_its_name_is_not_deleted() -> No
     await simulation._controller.sync(simulation._key, simulation.now)
     (left,) = simulation.cluster.store.objects(DEPLOYMENTS)
     assert left["metadata"]["uid"] == "another"
+
+
+async def test_the_event_of_a_resource_whose_time_to_live_is_over_names_its_kind() -> None:
+    simulation = ResourceSimulation(make_model("m", source="Mock", ttlSecondsAfterFinished=60))
+    await simulation.sync()
+    simulation.now += timedelta(seconds=61)
+    await simulation.sync()
+    assert simulation.cluster.store.find(simulation.kind, "m", NAMESPACE) is None
+    assert simulation.events[-1] == Event(
+        "Normal", "SuccessfulDeleteModel", "Deleted Model m after its time to live"
+    )
+
+
+def test_the_event_of_a_training_job_whose_time_to_live_is_over_is_v1s() -> None:
+    assert TRAINING_WORKFLOW.expired(make_job()) == Event("Normal", "SuccessfulDeleteJob", "Deleted job: job")

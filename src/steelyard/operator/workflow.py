@@ -75,11 +75,6 @@ class Workflow:
     """Events about children, for kinds that announce them."""
 
 
-def _name_taken(resource: Json, message: str, now: datetime) -> Json:
-    phase = conditions.failed("NameConflict", message)
-    return conditions.make_status(resource, phase, conditions.history_of(resource), now)
-
-
 def _refused(reason: str) -> Callable[[Json, str, datetime], Json]:
     def refused(resource: Json, message: str, now: datetime) -> Json:
         phase = conditions.failed(reason, message)
@@ -101,12 +96,19 @@ def _status_events(resource: Json, before: Json, after: Json) -> Iterable[Event]
     yield Event("Warning" if bad else "Normal", after["reason"], next(messages, ""))
 
 
+def _expired(resource: Json) -> Event:
+    # A training job's reason, SuccessfulDeleteJob, is v1's; of another kind, readers would look for a Job.
+    kind = resource["kind"]
+    message = f"Deleted {kind} {resource['metadata']['name']} after its time to live"
+    return Event("Normal", f"SuccessfulDelete{kind}", message)
+
+
 def _dyff(reconcile: Reconcile, invalid: str) -> Workflow:
     """Return the workflow of an evaluation kind; `invalid` is the failure's reason when the API refuses a child."""
     return Workflow(
         reconcile=reconcile,
         observe=observe,
-        name_taken=_name_taken,
+        name_taken=_refused("NameConflict"),
         refused=_refused(invalid),
         held_up=trouble.held_up,
         errored=trouble.errored,
@@ -114,7 +116,7 @@ def _dyff(reconcile: Reconcile, invalid: str) -> Workflow:
         status_events=_status_events,
         follows=lambda before, after: False,  # the watch announces every change
         release=lambda resource, child: None,
-        expired=events.expired,
+        expired=_expired,
         child_events=None,
     )
 

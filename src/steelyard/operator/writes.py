@@ -54,7 +54,7 @@ class Writes:
             await concurrency.for_each(self._create, [child for child in absent if child["kind"] == "Pod"])
         if desired.delete or desired.force_delete:
             await concurrency.for_each(self._delete_child, desired.delete)
-            await concurrency.for_each(self._force_delete_child, desired.force_delete)
+            await concurrency.for_each(lambda child: self._delete_child(child, 0), desired.force_delete)
         return self._unseen
 
     async def _require_current(self, kind: Resource) -> None:
@@ -67,6 +67,7 @@ class Writes:
             current = await self._cluster.get(kind, metadata["name"], metadata["namespace"])
         except NotFound:
             raise Stale(f"{kind.kind} {metadata['name']} is gone") from None
+        # It was changed since the decision (suspended, scaled, finished): the next reconciliation decides anew.
         if current["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
             raise Stale(f"{kind.kind} {metadata['name']} has changed")
 
@@ -82,6 +83,8 @@ class Writes:
         version = child["metadata"]["resourceVersion"] if child and own else ""
         if version == precondition.version:
             return
+        # A Pod whose labels were taken away is invisible to the cache, but its name is in the way: it is released
+        # first.
         if child and own and (release := self._workflow.release(self._resource, child)):
             await self._patch(release)
         raise Stale(f"{precondition.kind} {precondition.name} has changed")
@@ -89,6 +92,7 @@ class Writes:
     async def _patch(self, patch: Patch) -> None:
         """Patch a child if it is still as the cache shows it; raise Stale if not."""
         child, metadata = patch.child, patch.child["metadata"]
+        # Both are preconditions: a newer state is never written over, and a namesake is never patched.
         guard = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
         guarded = {**patch.patch, "metadata": {**patch.patch.get("metadata", {}), **guard}}
         try:
@@ -109,11 +113,14 @@ class Writes:
             created = await self._cluster.create(resource_of(child), child)
         except AlreadyExists:  # an earlier sync made it and the cache lags, or it belongs to somebody else
             existing = await self._get(child)
+            # The cache will show it soon, and adopting it goes by a patch with preconditions, not by this create.
             if existing and self._is_adoptable(existing):
                 raise Stale(f"{child['kind']} {child['metadata']['name']} is to be adopted") from None
             _require_own(self._resource, child, existing)
             self._unseen = True
         except ApiError as error:
+            # A repeat would be refused alike: the resource fails with the API's own words instead of being tried for
+            # ever.
             if error.status in _INVALID:
                 raise Refused(f"{child['kind']} {child['metadata']['name']}: {error.message}") from error
             if events := self._workflow.child_events:
@@ -142,9 +149,6 @@ class Writes:
         if await self.delete(child, grace) and (events := self._workflow.child_events):
             self._recorder.record_event(self._resource, events.deleted(child))
 
-    async def _force_delete_child(self, child: Json) -> None:
-        await self._delete_child(child, 0)
-
     async def delete_resource(self, kind: Resource) -> bool:
         """Delete the resource itself, if it is as the cache shows it; return whether it was still there.
 
@@ -162,6 +166,7 @@ class Writes:
         name, namespace, uid = metadata["name"], metadata["namespace"], metadata["uid"]
         try:
             await self._cluster.delete(resource_of(obj), name, namespace, uid=uid, grace_seconds=grace)
+        # Gone, or replaced by a namesake with another uid: in both cases there is nothing left to delete.
         except (NotFound, Conflict):
             return False
         self._recorder.record_write("delete", self._resource, obj)
@@ -172,6 +177,7 @@ def missing(desired: Desired, children: Children) -> list[Json]:
     """Return the children that a decision asks for and that the cache does not show."""
     if not desired.create:
         return []
+    # What is being deleted does not count: its create is refused while it lasts, and the resource waits (Stale).
     existing = {identity_of(child) for child in (*children.objects, *children.pods) if not is_deleting(child)}
     return [child for child in desired.create if identity_of(child) not in existing]
 
@@ -189,6 +195,8 @@ def _require_own(resource: Json, child: Json, existing: Json | None) -> None:
     owner = controller_of(existing) or {}
     if owner.get("uid") == uid:
         return
+    # The owner's uid is another one: the resource was deleted and created again faster than the garbage collector
+    # works.
     if (owner.get("kind"), owner.get("name")) == (resource["kind"], resource["metadata"]["name"]):
         raise Stale(f"{kind} {name} is a predecessor's, and will be collected")
     described = f"{owner['kind']} {owner['name']}" if owner.get("kind") else "nobody that controls it"

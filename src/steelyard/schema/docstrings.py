@@ -26,15 +26,13 @@ def describe(model: type[BaseModel], schema: dict[str, Any], handler: GetJsonSch
     for name, field in model.model_fields.items():
         written = properties.get(field.alias, properties.get(name))
         docstring = docstring_of(model, name)
-        if docstring is not None and written is not None and docstring != _description(written, handler):
+        if docstring is None or written is None:
+            continue
+        description = written.get("description")
+        with suppress(LookupError):  # raised where the type refers to itself, and is not written yet
+            description = description or handler.resolve_ref_schema(written).get("description")
+        if docstring != description:
             written.setdefault("description", docstring)
-
-
-def _description(written: dict[str, Any], handler: GetJsonSchemaHandler) -> str | None:
-    """The description of a property, or else of the type that it refers to."""
-    with suppress(LookupError):  # the type refers to itself, and is not written yet
-        written = {**handler.resolve_ref_schema(written), **written}
-    return written.get("description")
 
 
 def docstring_of(model: type[BaseModel], field: str) -> str | None:

@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from steelyard.schema.names import OWN_LOGS, OWN_RECORDS
 
@@ -37,17 +37,11 @@ def check_artifact_paths(paths: Sequence[str]) -> None:
             raise ValueError(f"path {path!r}: {OWN_RECORDS} and {OWN_LOGS} hold the platform's own files")
         known.add(path)
     for path in known:
-        for folder in _folders(path):
+        folder, slash, _ = path.rpartition("/")
+        while slash:
             if folder in known:
                 raise ValueError(f"path {path!r}: {folder!r} is a file, and so no folder of other files")
-
-
-def _folders(path: str) -> Iterator[str]:
-    """Return every folder in which a path lies."""
-    at = path.find("/")
-    while at >= 0:
-        yield path[:at]
-        at = path.find("/", at + 1)
+            folder, slash, _ = folder.rpartition("/")
 
 
 def _fault(segment: str) -> str:

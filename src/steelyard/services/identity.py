@@ -7,7 +7,7 @@ alone is derived, so one that is lost, or not of this log, is built anew where a
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -98,7 +98,11 @@ async def inspect(log: Log, outlets: Outlets) -> Inspection:
             faults[name] = fault
     view, backup, storage, accounts = (outlet[0] for outlet in vars(outlets).values())
     records = any(end for topic in ends.values() for end in topic.values())
-    if origins[accounts] is None and accounts not in faults and (records or _in_use(origins.values())):
+    # A start was completed before if an outlet has positions; one that was only begun has none.
+    used = any(
+        origin and (not origin.positions or any(origin.positions.values())) for origin in origins.values()
+    )
+    if origins[accounts] is None and accounts not in faults and (records or used):
         faults[accounts] = "is empty, and the log is not: accounts, tokens and claims would begin anew"
     known = origins[accounts]
     if origins[storage] is None and storage not in faults and records and known is not None and known.log:
@@ -109,11 +113,6 @@ async def inspect(log: Log, outlets: Outlets) -> Inspection:
         del faults[view]
         rebuilt.add(view)
     return Inspection(origins, faults, frozenset(rebuilt))
-
-
-def _in_use(origins: Iterable[Origin | None]) -> bool:
-    """Return whether a start was completed before: of outlets that were only begun, none has a position."""
-    return any(origin and (not origin.positions or any(origin.positions.values())) for origin in origins)
 
 
 def _same(log: Log, origin: Origin | None) -> bool:

@@ -141,9 +141,8 @@ def _configuration(path: Path) -> StepConfig | tuple[Termination, int]:
     except FileNotFoundError:
         return Termination(code="InputMissing", message=f"--config {path}: there is no such file"), EXIT_RETRY
     except ValidationError as error:
-        return Termination(
-            code="BadConfiguration", message=f"--config {path}: {_faults(error)}"
-        ), EXIT_PERMANENT
+        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        return Termination(code="BadConfiguration", message=f"--config {path}: {faults}"), EXIT_PERMANENT
 
 
 def _outcome(
@@ -196,14 +195,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def _faults(error: ValidationError) -> str:
-    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-
-
 def _write_termination(termination: Termination) -> None:
     path = Path(os.environ.get("STEELYARD_TERMINATION_LOG", "/dev/termination-log"))
-    message = termination.message
-    fields = termination.model_dump(exclude_none=True)
+    fields, message = termination.model_dump(exclude_none=True), termination.message
+    # The kubelet reads 4 KiB of a termination message at most, and JSON that is cut is no JSON any more.
     while len(data := orjson.dumps({**fields, "message": message})) > TERMINATION_BYTES:
         message = message[: len(message) * 3 // 4]
     try:

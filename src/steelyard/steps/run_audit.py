@@ -10,7 +10,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from steelyard.report.audit.make import Audit, Request, make_audit
+from steelyard.report.audit.make import Request, make_audit
 from steelyard.report.audit.subject import Subject
 from steelyard.report.errors import ReportFailed
 from steelyard.report.publish import publish_audit
@@ -31,17 +31,13 @@ async def main(config: StepConfig, log: Log) -> None:
     progress = Progress(output, "reports", len(request.reports))
     await progress.report(0, "reading the reports")
     with tempfile.TemporaryDirectory() as folder:
-        audit = await _made(request, Path(folder))
+        try:
+            audit = await make_audit(request, Path(folder))
+        except ReportFailed as error:
+            raise StepFailed(error.code, error.message, permanent=error.permanent, row=error.row) from error
         await publish_audit(audit, output)
     await progress.report(len(request.reports), audit.headline, last=True)
     log.info("the audit is made", headline=audit.headline, reports=len(request.reports))
-
-
-async def _made(request: Request, folder: Path) -> Audit:
-    try:
-        return await make_audit(request, folder)
-    except ReportFailed as error:
-        raise StepFailed(error.code, error.message, permanent=error.permanent, row=error.row) from error
 
 
 def _request(spec: AuditResourceSpec) -> Request:

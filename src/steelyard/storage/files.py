@@ -9,7 +9,7 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -77,7 +77,8 @@ class FileStore:
         return await self._run(key, lambda path: _info(key, path))
 
     async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
-        for info in await asyncio.to_thread(self._sorted, prefix):
+        # Sorted whole in a thread: a folder gives its names in no order, and its reading would hold the loop.
+        for info in await asyncio.to_thread(lambda: sorted(self._walk(prefix), key=attrgetter("key"))):
             yield info
 
     async def delete(self, key: str) -> None:
@@ -91,9 +92,6 @@ class FileStore:
     def reader(self, key: str) -> BinaryIO:
         with self._named(key):
             return (self.root / key).open("rb")
-
-    def _sorted(self, prefix: str) -> Sequence[ObjectInfo]:
-        return sorted(self._walk(prefix), key=attrgetter("key"))
 
     def _walk(self, prefix: str) -> Iterator[ObjectInfo]:
         # Only the folder that the prefix names in full can hold matches.

@@ -57,8 +57,11 @@ class SqliteAccounts:
             _permit(account, permissions, self._new_id())
 
         def insert(connection: sqlite3.Connection) -> Account:
+            # A repeated request is recognised before the name is checked: the name is taken by its own first attempt.
             if request is not None and (earlier := _made_for(connection, request)) is not None:
                 return earlier
+            # Checked inside the transaction: of two requests at once, one gets the name and the other an error it can
+            # show.
             if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
                 raise NameTaken(f"name: {name!r} is taken by another account")
             row = (account.id, name, account.dump_json())
@@ -93,6 +96,7 @@ class SqliteAccounts:
 
     async def delete(self, id: str, now: datetime) -> None:
         def remove(connection: sqlite3.Connection) -> None:
+            # The account's row stays, so that its name is never given to somebody else and its entities keep an owner.
             _update(connection, id, lambda account: _transit(account, "Deleted", "DeleteCommand", now))
             connection.execute("DELETE FROM keys WHERE account = ?", (id,))
 
@@ -106,6 +110,7 @@ class SqliteAccounts:
             if connection.execute("SELECT 1 FROM accounts WHERE id = ?", (account,)).fetchone() is None:
                 raise NoSuchAccount(f"id: there is no account {account}")
             if purpose is not None:
+                # The old key goes in the transaction that adds the new one: there are never two of a purpose, nor none.
                 connection.execute("DELETE FROM keys WHERE account = ? AND purpose = ?", (account, purpose))
             _insert_key(connection, account, key, digest, purpose)
 
@@ -142,6 +147,7 @@ class SqliteAccounts:
 
     async def add_signing_key(self, kid: str, pem: bytes, now: datetime, *, first: bool = False) -> None:
         def insert(connection: sqlite3.Connection) -> None:
+            # Processes that start at once each want to make the first key; the others then read that of the first.
             if first and connection.execute("SELECT 1 FROM signing_keys").fetchone():
                 return
             row = (kid, pem, now.isoformat())
@@ -151,6 +157,7 @@ class SqliteAccounts:
         await self._database.write(insert)
 
     def version(self) -> int:
+        # SQLite's own counter of commits is cheap, and tells whether the table has to be read again.
         commits = self._database.version()
         if commits != self._seen[0]:
             number = self._database.read_now(
@@ -185,6 +192,7 @@ def _made_for(connection: sqlite3.Connection, request: CreationRequest) -> Accou
     row = connection.execute(query, (request.requester, request.key)).fetchone()
     if row is None:
         return None
+    # The same key with another body is a mistake of the client's; the earlier account would be the wrong answer.
     if row[0] != request.digest:
         raise KeyTaken(f"key {request.key!r} was given with another request")
     return _account(connection, "id", row[1])
@@ -195,6 +203,7 @@ def _update(connection: sqlite3.Connection, id: str, change: Callable[[Account],
     if account is None:
         raise NoSuchAccount(f"id: there is no account {id}")
     change(account)
+    # Keys have rows of their own; a copy in the account's JSON would outlive their revocation.
     kept = account.model_copy(update={"apiKeys": []})
     connection.execute("UPDATE accounts SET json = ? WHERE id = ?", (kept.dump_json(), id))
     connection.execute(_TOUCH)
@@ -213,6 +222,7 @@ def _transit(account: Account, status: str, reason: str, now: datetime) -> None:
 def _insert_key(
     connection: sqlite3.Connection, account: str | None, key: APIKey, digest: str, purpose: str | None = None
 ) -> None:
+    # Nothing else ever removes expired keys, so each new key makes room.
     forgotten = (key.created - ENDED_KEPT).timestamp()
     connection.execute("DELETE FROM keys WHERE expires < ?", (forgotten,))
     row = (key.id, account, digest, purpose, key.expires.timestamp(), key.dump_json())

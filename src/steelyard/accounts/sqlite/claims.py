@@ -109,8 +109,11 @@ class SqliteClaims:
             claim = _get(connection, id)
             if claim is None:
                 return f"entity {id} is not known"
+            # It ended between the scheduler's decision and this transaction, and takes nothing any more.
             if claim.terminal_at is not None:
                 return f"{claim.kind} {id} is {claim.status}"
+            # Admitted before: the process died, or lost the answer, after its commit. The caller goes on as if this
+            # were new.
             if claim.admitted_at is not None and claim.released_at is None:
                 return None
             if refusal := allowed(_counted(connection, since)):
@@ -135,6 +138,7 @@ class SqliteClaims:
         def begin(connection: sqlite3.Connection) -> int:
             row = (owner, now.timestamp())
             epoch = connection.execute("INSERT INTO leaders (owner, since) VALUES (?, ?)", row).lastrowid
+            # AUTOINCREMENT is not needed: the newest row stays, so that epochs only grow.
             connection.execute("DELETE FROM leaders WHERE epoch < ?", (epoch,))
             return int(epoch or 0)
 
@@ -148,6 +152,7 @@ def _remove(connection: sqlite3.Connection, id: str, forgotten: Forgotten | None
         connection.execute("DELETE FROM claims WHERE id = ?", (id,))
         return
     where, values = "id = ? AND (epoch, offset) <= (?, ?)", (id, *forgotten.position)
+    # A command of an earlier position than the claim's is old news: the entity was created again since.
     if connection.execute(f"SELECT 1 FROM claims WHERE {where}", values).fetchone():
         _remember(connection, id)
         connection.execute("DELETE FROM claims WHERE id = ?", (id,))
@@ -197,6 +202,7 @@ def _keep(connection: sqlite3.Connection, claim: Claim) -> None:
 
 def _check_leader(connection: sqlite3.Connection, leader: int) -> None:
     newest = connection.execute("SELECT max(epoch) FROM leaders").fetchone()[0]
+    # Fencing: a leader that was suspended for longer than its lease must not count back what its successor has done.
     if newest != leader:
         raise Succeeded(f"leader {leader} has been succeeded by {newest}")
 

@@ -76,6 +76,7 @@ class SqliteOutbox:
 
     async def lost(self, commands: Sequence[str] | None = None) -> None:
         if commands is None:
+            # At a start every open row is an earlier process's, whose clients saw their connections break.
             query = "UPDATE outbox SET answered = 2 WHERE answered = 0"
             await self._database.write(lambda connection: connection.execute(query).rowcount)
             return
@@ -108,6 +109,7 @@ class SqliteOutbox:
         return self._select("partition IS NOT NULL")
 
     async def unsend(self, commands: Mapping[str, int]) -> None:
+        # The log was restored from a backup and has lost these: they count as unsent, and as not visible.
         query = "UPDATE outbox SET partition = NULL, offset = NULL, visible = 0, ends = ? WHERE command = ?"
         rows = [(end, command) for command, end in commands.items()]
         await self._database.write(lambda connection: connection.executemany(query, rows).rowcount)

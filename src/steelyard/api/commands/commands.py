@@ -82,13 +82,19 @@ class Commands:
         first, *others = (self._row(entity, origin, now) for entity in entities)
         # A repeat is recognised by the first row alone: the others follow from the same request.
         rows = [first, *(replace(row, request="", idempotency_key=None) for row in others)]
-        await self._check_key(rows[0])
+        if first.idempotency_key is not None:  # it may be the key of another request, whose row has expired
+            earlier = await self._outbox.expired_request(first.account, first.idempotency_key)
+            if earlier not in {None, first.request}:
+                raise key_taken(first.idempotency_key)
         reply.check_connected()
         reply.acknowledge(rows[0].command)  # before the row is written: the connection may break in between
         kept = await self._relay.add(rows)
         if kept.command != rows[0].command:
             reply.acknowledge(kept.command)
-            await self._check_repeat(kept, rows[0])
+            if kept.request != first.request:
+                raise key_taken(first.idempotency_key or "")
+            if kept.position is None:  # the earlier request could not send it, or died before
+                await self._relay.resend()
             return kept, False
         if origin.idempotency_key is not None and await self._exists(rows):
             return kept, False
@@ -97,19 +103,6 @@ class Commands:
         except LogError as error:
             raise Unavailable(f"the request was not accepted: {error}") from error
         return kept, True
-
-    async def _check_key(self, row: OutboxRow) -> None:
-        """Raise Invalid for a key of another request, whose row may have expired."""
-        if row.idempotency_key is not None:
-            earlier = await self._outbox.expired_request(row.account, row.idempotency_key)
-            if earlier not in {None, row.request}:
-                raise key_taken(row.idempotency_key)
-
-    async def _check_repeat(self, kept: OutboxRow, row: OutboxRow) -> None:
-        if kept.request != row.request:
-            raise key_taken(row.idempotency_key or "")
-        if kept.position is None:
-            await self._relay.resend()
 
     async def _exists(self, rows: Sequence[OutboxRow]) -> bool:
         """Return whether an earlier request with the key, whose row has expired, created the entity.
@@ -130,7 +123,11 @@ class Commands:
         Raises NotFound and Conflict for a rejected command, and Unavailable for one that was not sent or not applied
         in time.
         """
-        id = self._edit_id(origin, command.data.id)
+        id = self._new_id()
+        if origin.idempotency_key is not None:
+            # The same for every repeat of the request, so that the aggregator applies the command once.
+            parts = (origin.token, origin.idempotency_key, origin.digest, command.data.id)
+            id = derived_id("command", *parts)
         message = self._message(command, id, origin, now)
         expected = await self._outcomes.expect(id, urgent=True)
         try:
@@ -190,12 +187,6 @@ class Commands:
             idempotency_key=origin.idempotency_key,
             ends=self._relay.end(partition_of(entity.id, self._log.partitions)),
         )
-
-    def _edit_id(self, origin: CommandOrigin, entity: str) -> str:
-        if origin.idempotency_key is None:
-            return self._new_id()
-        # The same for every repeat of the request, so that the aggregator applies the command once.
-        return derived_id("command", origin.token, origin.idempotency_key, origin.digest, entity)
 
     def _message(
         self, command: CreateEntity | Edit, id: str, origin: CommandOrigin, now: datetime

@@ -81,8 +81,10 @@ class OutcomeReader:
             await self._any_expected.wait()
             version = self._log.version()
             try:
+                # The version is taken before the read: what comes in between changes it, and the wait returns at once.
                 if not await self._read():
                     await self._log.changed(version, _POLL_SECONDS)
+                # Creates come in bursts, and nobody waits for their outcomes: many are read at once.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_BATCH_SECONDS):
                         await self._any_urgent.wait()

@@ -62,6 +62,7 @@ class Collection:
     async def created(self, context: RequestContext) -> bytes:
         """Return the JSON of the new entity, or of the entity of an earlier request that this one repeats."""
         content = await context.json()
+        # Watched from now on: what nobody waits for any more must not be accepted (docs/correctness.md, rule 7).
         context.reply.watch(context.request.receive)
         privileged = self._privileged_fields(context, content)
         try:
@@ -75,6 +76,7 @@ class Collection:
             )
         origin = context.command_origin()
         key = origin.idempotency_key
+        # With a key, every repeat of the request gives the same id, also when the outbox has forgotten its row.
         id = derived_id(request.account, key) if key is not None else context.api.platform.new_id()
         try:
             new = NewEntity(id, request.account, context.now, privileged)
@@ -82,6 +84,7 @@ class Collection:
         except ValidationError as error:
             raise invalid(error) from error
         row, is_new = await context.api.commands.create(entities, origin, context.now, context.reply)
+        # A repeat answers with the entity as it is now; its row may be older than the entity's last change.
         json = None if is_new else await context.api.entities.get(row.kind, row.entity)
         return json or entity_of(row)
 
@@ -95,6 +98,7 @@ class Collection:
         try:
             query = parse_query(self.kind, context.query, scope)
             limit = min(query.limit or maximum, maximum)
+            # One more than the limit, to know without a second query whether there are more.
             entities = await context.api.entities.query(replace(query, limit=limit + 1))
         except BadQuery as error:
             raise Invalid(str(error), field=error.field) from error
@@ -143,6 +147,7 @@ class Collection:
 
     async def _change_status(self, context: RequestContext, status: str, reason: str) -> Response:
         entity = await load_summary(context)
+        # A repeated delete, whose answer was lost, succeeds again.
         if status == "Deleted" == entity.status:
             return model_response(Status(status=entity.status, reason=entity.reason))
         if status == "Terminated" != entity.status and entity.status in TERMINAL:

@@ -192,14 +192,11 @@ class Search:
                     return
                 if move.cost in costs:
                     self._take(move, reached)
-                    self._meet_beyond(reached.spent + move.cost, _Step(reached.key, number, move.name))
-
-    def _meet_beyond(self, spent: int, step: _Step) -> None:
-        key = self._simulator.state_key()
-        if key not in self._steps:
-            self.exploration.states += 1
-            self._steps[key] = step
-            self._settle(Reached(key, spent, self._simulator.save()))
+                    key = self._simulator.state_key()
+                    if key not in self._steps:
+                        self.exploration.states += 1
+                        self._steps[key] = _Step(reached.key, number, move.name)
+                        self._settle(Reached(key, reached.spent + move.cost, self._simulator.save()))
 
     def _settle(self, reached: Reached) -> None:
         """Go on without faults from a state, and from what the operator makes of it with its cache as it is."""

@@ -40,6 +40,7 @@ def _missing(observed: ObservedJob, status: JobStatus, tally: Tally, now: dateti
     yield from (obj for obj in shared_objects(job) if identity_of(obj) not in existing)
     services = frozenset(name for kind, name in existing if kind == "Service")
     yield from replica_objects.services(job, services)
+    # Volcano's contract: a group that is Pending has no room, and Pods made before would wait for nodes one by one.
     if gang.is_admitted(job, children) and not waits_for_restart(job, status, now):
         for replica_id in missing_replicas(observed, status, tally):
             yield replica_objects.pod(job, replica_id, status.replicas[replica_id].attempt)
@@ -74,6 +75,7 @@ def missing_replicas(observed: ObservedJob, status: JobStatus, tally: Tally) -> 
     taken = {orphan["metadata"]["name"] for orphan in observed.children.orphans if orphan["kind"] == "Pod"}
     outdated = {pod.replica_id for pod in observed.outdated() if pod.replica_id.role in job.roles}
     for replica_id in job.replica_ids:
+        # A Pod of an earlier attempt still has the name: it must be gone before the next one can be created.
         if observed.pods.get(replica_id) or status.replicas[replica_id].phase in ENDED:
             continue
         if replica_id.role in held or job.replica_name(replica_id) in taken:
@@ -110,6 +112,7 @@ def creation_preconditions(status: JobStatus, create: Sequence[Json]) -> tuple[P
 def to_delete(observed: ObservedJob) -> Iterator[Json]:
     """Outdated Pods, Pods without a replica's labels, and Services of replicas that the job has no more."""
     for pod in observed.outdated():
+        # A Pod that is being deleted has its grace period; another delete would change nothing.
         if pod.deleting is None:
             yield pod.pod
     yield from (pod for pod in observed.unlabelled if not is_deleting(pod))
@@ -128,6 +131,7 @@ def to_force_delete(observed: ObservedJob, now: datetime) -> tuple[Json, ...]:
 
 def requeue_times(observed: ObservedJob, status: JobStatus) -> Iterator[datetime]:
     """Times at which something becomes due although nothing changes."""
+    # No event comes when a pause is over: the work queue has to be told the time.
     if status.restart_at is not None:
         yield status.restart_at
     for pod in _deleting_on_lost_nodes(observed):

@@ -47,6 +47,7 @@ def reconcile(resource: Json, children: Children, now: datetime, settings: Opera
     """Decide what should exist for a job; `children` include what it may adopt and what it has to release."""
     spec = resource.get("spec")
     policy = spec.get("runPolicy") if isinstance(spec, dict) else None
+    # Kueue's contract: the job runs on another cluster, and its controller there writes this status.
     if isinstance(policy, dict) and policy.get("managedBy") == MULTIKUEUE:
         return Desired(status=dict(status_of(resource)))
     try:
@@ -60,8 +61,10 @@ def reconcile(resource: Json, children: Children, now: datetime, settings: Opera
     known = job.status.conditions
     if conditions.finished(known):
         return _finished(observed, now, settings)
+    # Also while a suspension is only on record: it must be ended in the status before Pods are created again.
     if suspend.is_requested(job) or suspend.is_recorded(job.status):
         return _suspended(observed, now)
+    # The start is on record before the first Pod: a deadline counts from it, also after a crash.
     if not conditions.holds(known, "Created"):
         return _created(observed, now)
     corrections = drift.patches(desired_objects.shared_objects(job), children)
@@ -74,6 +77,7 @@ def read(resource: Json, settings: OperatorSettings) -> TrainingJob:
     resource = spec_types.checked(resource)
     job = parse.job_of(resource, framework_of(resource, settings), settings)
     job = deadline.extended_by_sleep(job, settings.sleeps)
+    # A finished job is not checked again: newer rules must not turn a success into a failure, or keep its Pods.
     if not conditions.finished(job.status.conditions):
         validate.check(job)
         output_folder.check(job, settings)
@@ -147,6 +151,7 @@ def _finished(observed: ObservedJob, now: datetime, settings: OperatorSettings) 
         status=status,
         create=output.create if output else (),
         delete=delete,
+        # With the job its Pods and volumes go: an output that is not stored yet would be lost.
         delete_resource=delete_resource and not (output and output.pending),
         force_delete=desired_objects.to_force_delete(observed, now) if pods_end else (),
         requeue_at=_next(now, times),
@@ -161,6 +166,7 @@ def _running(observed: ObservedJob, now: datetime) -> Desired:
     tally = replicas.tally(observed, status)
     result = job.framework.success_rule(job, tally)
     if result.succeeded:
+        # The leading replica may end a moment after the others, and its termination message holds the job's results.
         if due := replicas.results_due(observed, now):
             return replace(_with_status(observed, status, (), now), requeue_at=due)
         status = replace(status, results=replicas.results(observed))
@@ -168,7 +174,12 @@ def _running(observed: ObservedJob, now: datetime) -> Desired:
     if deadline.is_exceeded(job, status, now):
         return _with_status(observed, status, [conditions.failed_because(job, deadline.message(job))], now)
     if failures := replicas.failures(observed, status, now):
-        return _after_failures(observed, failures, status, now)
+        # First the failures are recorded, then, in the next reconciliation, their Pods go: an operator that is killed
+        # in between counts nothing twice and forgets nothing.
+        decision = restart.decide(job, failures, status, now)
+        response = _with_status(observed, decision.status, _changes(job, decision), now)
+        recorded = replicas.failure_preconditions(observed, failures, decision.restarted)
+        return replace(response, preconditions=(*response.preconditions, *recorded))
     if job.replica_ids and all(status.replicas[id].phase in replicas.ENDED for id in job.replica_ids):
         # Rules ignored the failures of some replicas, and the others' success was not enough.
         message = f"{job.kind} {job.name} has failed because all of its replicas have ended without success."
@@ -195,16 +206,6 @@ def _running(observed: ObservedJob, now: datetime) -> Desired:
         delete=tuple(desired_objects.to_delete(observed)),
         force_delete=desired_objects.to_force_delete(observed, now),
     )
-
-
-def _after_failures(
-    observed: ObservedJob, failures: Sequence[restart.ReplicaFailure], status: JobStatus, now: datetime
-) -> Desired:
-    """Record failures and which replicas restart; the next reconciliation restarts them."""
-    decision = restart.decide(observed.job, failures, status, now)
-    desired = _with_status(observed, decision.status, _changes(observed.job, decision), now)
-    preconditions = replicas.failure_preconditions(observed, failures, decision.restarted)
-    return replace(desired, preconditions=(*desired.preconditions, *preconditions))
 
 
 def _changes(job: TrainingJob, decision: restart.RestartDecision) -> list[conditions.ConditionChange]:

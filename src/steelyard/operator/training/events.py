@@ -89,7 +89,7 @@ def _described(child: Json) -> str:
 
 
 def expired(resource: Json) -> Event:
-    """The event of a resource that is deleted because its time to live is over."""
+    """The event of a job that is deleted because its time to live is over, in v1's words."""
     return Event("Normal", "SuccessfulDeleteJob", f"Deleted job: {resource['metadata']['name']}")
 
 

@@ -49,6 +49,9 @@ def pod(job: TrainingJob, replica_id: ReplicaId, attempt: int) -> Json:
     template = deepcopy(role.template)
     metadata = template.get("metadata") or {}
     spec = template["spec"]
+    own = {**labels(job, replica_id), ATTEMPT: str(attempt)}
+    if replica_id == leader(job):
+        own[JOB_ROLE] = "master"
     created: Json = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -56,7 +59,7 @@ def pod(job: TrainingJob, replica_id: ReplicaId, attempt: int) -> Json:
             **metadata,
             "name": job.replica_name(replica_id),
             "namespace": job.namespace,
-            "labels": {**(metadata.get("labels") or {}), **_pod_labels(job, replica_id, attempt)},
+            "labels": {**(metadata.get("labels") or {}), **own},
             "ownerReferences": [owner_reference(job.resource)],
         },
         "spec": {**spec, "restartPolicy": restart_policy(role), **_network(job, replica_id, spec)},
@@ -64,11 +67,6 @@ def pod(job: TrainingJob, replica_id: ReplicaId, attempt: int) -> Json:
     _complete_containers(job, replica_id, created["spec"])
     decorated = gang.decorate(job.framework.decorate(Placement(job, replica_id), created), job)
     return output_folder.mounted(decorated, job, replica_id)
-
-
-def _pod_labels(job: TrainingJob, replica_id: ReplicaId, attempt: int) -> dict[str, str]:
-    role = {JOB_ROLE: "master"} if replica_id == leader(job) else {}
-    return {**labels(job, replica_id), **role, ATTEMPT: str(attempt)}
 
 
 def restart_policy(role: Role) -> str:
@@ -96,7 +94,10 @@ def _complete_containers(job: TrainingJob, replica_id: ReplicaId, spec: Json) ->
         if environment and (framework.every_container or container["name"] == main):
             container["env"] = merged(environment, container.get("env") or [])
         if replica_id in job.status.ports and container["name"] == main:
-            _move_port(container, framework, job.status.ports[replica_id])
+            # On the host's network two Pods of one node cannot have the framework's port both: an own one replaces it.
+            name, port = framework.port_name, job.status.ports[replica_id]
+            ports = [entry for entry in container.get("ports") or [] if entry.get("name") != name]
+            container["ports"] = [*ports, {"name": name, "containerPort": port, "hostPort": port}]
 
 
 def merged(ours: Mapping[str, Value], users: list[Json]) -> list[Json]:
@@ -108,13 +109,6 @@ def merged(ours: Mapping[str, Value], users: list[Json]) -> list[Json]:
         if name not in taken
     ]
     return [*added, *users]
-
-
-def _move_port(container: Json, framework: Framework, port: int) -> None:
-    """Replace the framework's port by the one that was assigned on the host's network."""
-    ports = [entry for entry in container.get("ports") or [] if entry.get("name") != framework.port_name]
-    main = {"name": framework.port_name, "containerPort": port, "hostPort": port}
-    container["ports"] = [*ports, main]
 
 
 def services(job: TrainingJob, existing: Collection[str] = ()) -> Iterator[Json]:

@@ -131,8 +131,13 @@ def _last_end(container: Json) -> Json | None:
 
 
 def _start_deadline(pods: list[Json], context: ReconcileContext) -> Phase:
-    none = "no Pod was created" if not pods else "no replica became ready"
-    what = _waiting_for(pods) or _pod_creation_failure(context) or _creation_failure(context) or none
+    what = _waiting_for(pods) or _pod_creation_failure(context)
+    progressing = true_condition(context.resource, "Progressing")
+    if (
+        not what and progressing and progressing.get("reason") == NOT_MADE
+    ):  # not even the Deployment was created
+        what = str(progressing["message"])
+    what = what or ("no replica became ready" if pods else "no Pod was created")
     return failed(
         "StartDeadline", f"no replica was ready after {context.settings.session_start_seconds} s: {what}"
     )
@@ -155,9 +160,3 @@ def _pod_creation_failure(context: ReconcileContext) -> str:
         if failure := true_condition(deployment, "ReplicaFailure"):
             return str(failure.get("message") or failure.get("reason") or "")
     return ""
-
-
-def _creation_failure(context: ReconcileContext) -> str:
-    """Why the Deployment itself could not be created; empty if it could."""
-    progressing = true_condition(context.resource, "Progressing") or {}
-    return str(progressing["message"]) if progressing.get("reason") == NOT_MADE else ""

@@ -52,9 +52,8 @@ def of_types(types: Types) -> list[Rule]:
         )
     if types.one_of:
         both = " and ".join(types.one_of)
-        rules.append(
-            (f"!({_both(types.one_of)})", f"{here}: has both {both}; they are one part by two names")
-        )
+        exist = " && ".join(f"self.exists(k, {_is([name])})" for name in types.one_of)
+        rules.append((f"!({exist})", f"{here}: has both {both}; they are one part by two names"))
     if types.container:
         has_container = f"self[k].template.spec.containers.exists(c, c.name == '{types.container}')"
         rules.append(
@@ -64,10 +63,6 @@ def of_types(types: Types) -> list[Rule]:
             )
         )
     return rules
-
-
-def _both(names: Sequence[str]) -> str:
-    return " && ".join(f"self.exists(k, {_is([name])})" for name in names)
 
 
 def of_name(field: str, unnumbered: Sequence[str] = ()) -> list[Rule]:

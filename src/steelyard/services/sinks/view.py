@@ -123,7 +123,11 @@ class BackupOutlet:
         raise OriginUnreadable(f"{POSITIONS}, which says of which log this is the backup, {fault}")
 
     async def set_origin(self, log: str, epoch: int) -> None:
-        known = await self._readable_origin()
+        known = None
+        with contextlib.suppress(
+            OriginUnreadable
+        ):  # an operator accepts the log: what cannot be read is replaced
+            known = await self.origin()
         same = known is not None and known.log in ("", log) and known.epoch == epoch
         await self._keep(Origin(log, epoch, known.positions if same and known else {}))
 
@@ -142,11 +146,6 @@ class BackupOutlet:
         async for _ in self._store.list(ENTITIES):
             return True
         return False
-
-    async def _readable_origin(self) -> Origin | None:
-        with contextlib.suppress(OriginUnreadable):
-            return await self.origin()
-        return None
 
     async def _keep(self, origin: Origin) -> None:
         positions = {str(partition): offset for partition, offset in origin.positions.get(STATE, {}).items()}

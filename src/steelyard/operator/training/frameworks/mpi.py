@@ -60,10 +60,14 @@ def extras(job: TrainingJob) -> tuple[Json, ...]:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
     subject = {"kind": "ServiceAccount", "name": _account(job), "namespace": job.namespace}
     rbac = "rbac.authorization.k8s.io/v1"
+    names = [job.replica_name(replica_id) for replica_id in _workers(job)]
+    look = {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["pods"]}
+    run = {"verbs": ["create"], "apiGroups": [""], "resources": ["pods/exec"], "resourceNames": names}
+    rules = [look, run] if names else [look]  # Kubernetes takes a rule without names as one for all Pods
     return (
         _object("ConfigMap", "v1", f"{job.name}-config", job, data=_files(job)),
         *own,
-        _object("Role", rbac, name, job, rules=_leave(job)),
+        _object("Role", rbac, name, job, rules=rules),
         _object("RoleBinding", rbac, name, job, subjects=[subject], roleRef=role),
     )
 
@@ -75,13 +79,6 @@ def _object(kind: str, version: str, name: str, job: TrainingJob, **fields: Any)
 
 def _workers(job: TrainingJob) -> list[ReplicaId]:
     return [replica_id for replica_id in job.replica_ids if replica_id.role == WORKER]
-
-
-def _leave(job: TrainingJob) -> list[Json]:
-    names = [job.replica_name(replica_id) for replica_id in _workers(job)]
-    look = {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["pods"]}
-    run = {"verbs": ["create"], "apiGroups": [""], "resources": ["pods/exec"], "resourceNames": names}
-    return [look, run] if names else [look]  # a rule without names would be one for all Pods
 
 
 def _files(job: TrainingJob) -> Json:

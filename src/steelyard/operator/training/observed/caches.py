@@ -80,11 +80,14 @@ class TrainingCaches:
                 cluster,
                 resource,
                 namespace=settings.namespace,
+                # Only labelled objects are watched: a cluster may have far more Pods of others than of jobs.
                 label_selector=JOB_NAME,
                 indexes={BY_CONTROLLER: _controller, BY_LABELS: _job_of_orphan},
                 transform=slim_pod if resource == PODS else slim,
                 on_change=self._child_changed,
+                # Volcano's or the scheduler plugins' PodGroups exist only where these are installed.
                 optional=resource not in (PODS, SERVICES),
+                # Tens of thousands of Pods are kept, and each is read only when its own job is reconciled.
                 packed=True,
             )
             for resource in ((*child_kinds(settings), PODS) if self._jobs else ())
@@ -118,6 +121,7 @@ class TrainingCaches:
     def apply_write(self, kind: Resource, obj: Json) -> bool:
         informer = self._children.get(kind)
         labels = obj["metadata"].get("labels") or {}
+        # An object without the label would never be shown by the watch, and so never leave the cache again.
         return informer.apply_write(obj) if informer and JOB_NAME in labels else False
 
     def _framework_changed(self, old: Json | None, new: Json | None) -> None:
@@ -131,6 +135,7 @@ class TrainingCaches:
     def _child_changed(self, old: Json | None, new: Json | None) -> None:
         uids = {uid for obj in (old, new) if obj for uid in (*_controller(obj), *self._adopter(obj))}
         self._look_again(uids)
+        # Events of Pods are told from the difference between two states, which a later reconciliation no longer sees.
         if new and new["kind"] == PODS.kind:
             for uid in uids & self._owners.keys():
                 self._watcher.pod_changed(self._owners[uid], old, new)
@@ -145,6 +150,8 @@ class TrainingCaches:
         """The job whose labels an orphan has."""
         labels = obj["metadata"].get("labels") or {}
         informer = self._jobs.get(_KINDS.get(labels.get(OPERATOR_NAME, ""), PODS))
+        # Only an object that nobody controls may be adopted; another controller's is left alone, whatever its labels
+        # say.
         if controller_of(obj) is None and informer:
             job = informer.get(obj["metadata"].get("namespace"), labels.get(JOB_NAME, ""))
             if job:
@@ -184,6 +191,7 @@ _CONTAINER = ("name", "ready", "restartCount", "state", "lastState", "imageID")
 def slim_job(obj: Json) -> Json:
     """A job without copies of itself."""
     obj["metadata"].pop("managedFields", None)
+    # `kubectl apply` keeps a whole copy of the manifest here, and a job's templates are large.
     (obj["metadata"].get("annotations") or {}).pop(_APPLIED, None)
     return obj
 
@@ -193,6 +201,7 @@ def slim(obj: Json) -> Json:
     obj["metadata"].pop("managedFields", None)
     if obj["kind"] == SERVICES.kind:
         obj["metadata"].pop("annotations", None)
+        # Of a Service only its existence and owner decide; selectors and cluster IPs are not read.
         obj.pop("spec", None)
         obj.pop("status", None)
     return obj

@@ -55,6 +55,7 @@ class Termination:
         """Signal that ended the container, as the runtime or the exit code names it."""
         if self.signalled:
             return self.signalled
+        # Shells and runtimes report a death by signal as 128 + its number; not every runtime fills in `signal`.
         number = self.exit_code - SHELL_SIGNAL
         return number if 0 < number <= LAST_SIGNAL else None
 
@@ -64,6 +65,8 @@ class Termination:
 
         Another attempt would find the same. Other causes may pass: a node without room, a mount that is late.
         """
+        # The runtime gives one reason for a missing program and for a mount that is late: only its message tells them
+        # apart.
         if self.reason in _NOT_STARTED:
             return _NO_PROGRAM.search(self.message) is not None
         return self.exit_code in _SHELL_CANNOT_START
@@ -220,6 +223,7 @@ def _restarts_in_place(pod: Json) -> int:
 
 
 def _will_restart(container: Json, policy: str | None) -> bool:
+    # The kubelet will restart it after its back-off and counts it only then; the failure itself is certain already.
     if waiting_state(container).get("reason") == "CrashLoopBackOff":
         return True
     terminated = terminated_state(container)
@@ -234,6 +238,8 @@ def _disruption(pod: Json, termination: Termination | None) -> tuple[str, dateti
     if status.get("phase") == "Failed" and (reason := status.get("reason")) in DISRUPTIONS:
         return str(reason), termination.at if termination else None
     for time, reason in _requests_to_end(pod):
+        # A container that had ended before it was asked to end did so by itself: its exit code counts, not the
+        # deletion.
         if termination is None or termination.at is None or termination.at >= time:
             return reason, time
     return "", None
@@ -245,6 +251,7 @@ def _requests_to_end(pod: Json) -> Iterator[tuple[datetime, str]]:
     metadata = pod["metadata"]
     if metadata.get("deletionTimestamp"):
         grace = int(metadata.get("deletionGracePeriodSeconds") or 0)
+        # Kubernetes sets deletionTimestamp to the end of the grace period, not to the time of the request.
         yield later(parse_time(metadata["deletionTimestamp"]), -grace), "Deleted"
 
 
@@ -258,6 +265,7 @@ def _lost_since(pod: Json) -> datetime | None:
         silent = not ready.get("reason") and containers.get("status") == "True"
         if ready.get("reason") in LOST or silent:
             return parse_time(ready["lastTransitionTime"])
+    # Another mark of a lost node: the taint manager deletes Pods of nodes that do not answer for five minutes.
     if target and target["status"] == "True" and target.get("reason") == TAINTED:
         return parse_time(target["lastTransitionTime"])
     return None

@@ -75,13 +75,19 @@ def updated_status(observed: ObservedJob) -> JobStatus:
     status = observed.job.status
     replicas: dict[ReplicaId, Replica] = {}
     for replica_id in observed.job.replica_ids:
+        # The Pod's name is on record, so that the Pod is still looked for when the job no longer has the replica.
         pod = observed.job.replica_name(replica_id)
         known = replace(status.replicas.get(replica_id, Replica(replica_id)), pod=pod)
         replicas[replica_id] = _updated_replica(observed, known)
     for replica_id, pods in observed.pods.items():
         if replica_id not in replicas:
             known = status.replicas.get(replica_id, Replica(replica_id, pod=pods[-1].name))
-            replicas[replica_id] = _removed(known, pods[-1].attempt)
+            # The job has this replica no more. Its attempt is raised: its Pod is outdated even if it comes back.
+            attempt = pods[-1].attempt
+            if known.attempt <= attempt:
+                known = replace(known, attempt=attempt + 1, uid="", phase="Pending", in_place=0)
+            replicas[replica_id] = known
+    # Orphans become the job's own in the next reconciliation: until then, what is on record of their replicas stays.
     adopted = {pod["metadata"]["name"] for pod in observed.children.orphans}
     for replica_id, known in status.replicas.items():
         if replica_id not in replicas and known.pod in adopted:
@@ -94,9 +100,11 @@ def _updated_replica(observed: ObservedJob, replica: Replica) -> Replica:
     if newest and newest[0].attempt > replica.attempt:  # adopted from an earlier job that had got so far
         replica = replace(replica, attempt=newest[0].attempt, uid="", phase="Pending", in_place=0)
     pod = observed.current(replica)
+    # An end on record is final: a Pod that comes back, or a stale cache, must not take a success or failure back.
     if pod is None or replica.phase in ENDED:
         return replica
     phase, code, reason = replica.phase, replica.exit_code, replica.reason
+    # A Pod that exits with 0 because it was asked to end has not done its work.
     if pod.phase == "Succeeded" and not pod.disruption:
         phase, code, reason = "Succeeded", 0, pod.termination.reason if pod.termination else ""
     elif pod.phase != "Failed" and not pod.disruption:
@@ -111,13 +119,6 @@ def _updated_replica(observed: ObservedJob, replica: Replica) -> Replica:
     return replace(
         replica, uid=pod.uid, node=pod.node, started=started, phase=phase, exit_code=code, reason=reason
     )
-
-
-def _removed(replica: Replica, attempt: int) -> Replica:
-    """Raise the attempt of a replica that the job has no more, so that its Pod is outdated even if it comes back."""
-    if replica.attempt > attempt:
-        return replica
-    return replace(replica, attempt=attempt + 1, uid="", phase="Pending", in_place=0)
 
 
 def removal_preconditions(observed: ObservedJob, status: JobStatus) -> tuple[Precondition, ...]:
@@ -163,6 +164,8 @@ def _causes(
         pod = observed.current(replica)
         if pod is None or pod.lost_since is None or replica_id in failed_ids or replica.phase in ENDED:
             continue
+        # A silent node breaks the others' collective operations: the replica on it is the cause, and restarts with
+        # them.
         if failed_ids & replicas_in_scope(
             observed.job, replica_id, observed.job.roles[replica_id.role].scope
         ):
@@ -180,6 +183,7 @@ def _failure(observed: ObservedJob, replica: Replica, now: datetime) -> ReplicaF
         return None
     pod = observed.current(replica)
     if pod is None:
+        # Nothing was ever seen of its Pod: it is only not created yet, or the cache does not show it yet.
         if not replica.uid or replica.uid in observed.orphan_uids:
             return None
         return ReplicaFailure(
@@ -191,10 +195,12 @@ def _failure(observed: ObservedJob, replica: Replica, now: datetime) -> ReplicaF
         return replace(failure, disruption=pod.disruption, at=pod.disrupted or now)
     if pod.phase == "Failed":
         return replace(failure, at=termination.at or now)
+    # A silent node may come back with its Pods still running: they are given up only after a while.
     if pod.lost_since is not None:
         limit = timedelta(seconds=observed.job.settings.node_lost_seconds)
         if now >= pod.lost_since + limit:
             return _lost_node(replica, pod, pod.lost_since)
+    # The kubelet's restarts are compared with those on record, so that each counts once, however often it is observed.
     if pod.in_place > replica.in_place:
         last = pod.last_termination or UNKNOWN_END
         return replace(failure, termination=last, at=last.at or now, in_place=pod.in_place)
@@ -268,6 +274,7 @@ def results_due(observed: ObservedJob, now: datetime) -> datetime | None:
 
 def results(observed: ObservedJob) -> Json | None:
     """Return the last message of the leading replica, if it is a JSON object."""
+    # The newest attempt first: an earlier one may have left a message before it failed.
     for pod in reversed(observed.pods.get(leader(observed.job), ())):
         if pod.termination is not None and pod.termination.message:
             try:

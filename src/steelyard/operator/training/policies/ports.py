@@ -20,7 +20,10 @@ def assign(job: TrainingJob, status: JobStatus) -> JobStatus:
     text = job.annotations.get(PORT_RANGE)
     if not text:
         return status
-    low, high = _parse_range(text)
+    match = re.fullmatch(r"\s*(\d{1,5})\s*-\s*(\d{1,5})\s*", text)
+    low, high = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= low <= high <= 65535:
+        raise Invalid(FIELD, f"{text!r} is no range of ports such as 20000-20999")
     replica_ids = [
         replica_id
         for replica_id in job.replica_ids
@@ -36,14 +39,6 @@ def assign(job: TrainingJob, status: JobStatus) -> JobStatus:
         return status
     free = _free(job.uid, low, high, frozenset(ports.values()), len(missing))
     return replace(status, ports={**ports, **dict(zip(missing, free, strict=True))})
-
-
-def _parse_range(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"\s*(\d{1,5})\s*-\s*(\d{1,5})\s*", text)
-    low, high = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= low <= high <= 65535:
-        raise Invalid(FIELD, f"{text!r} is no range of ports such as 20000-20999")
-    return low, high
 
 
 def _free(uid: str, low: int, high: int, taken: frozenset[int], count: int) -> list[int]:

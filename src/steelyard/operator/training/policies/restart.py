@@ -92,6 +92,7 @@ def response_to(failure: ReplicaFailure, role: Role, rules: Iterable[Rule]) -> F
     match role.restart:
         case "Always" | "OnFailure":
             return FailureResponse("Restart", scope=role.scope)
+        # v1's contract: 128 and more mean a signal, which another attempt may not meet; 1 to 127 are the program's own.
         case "ExitCode" if failure.termination.exit_code >= SHELL_SIGNAL:
             return FailureResponse("Restart", scope=role.scope)
         case _:
@@ -120,12 +121,17 @@ def decide(
     responses = [
         (failure, response_to(failure, job.roles[failure.replica_id.role], job.rules)) for failure in failures
     ]
+    # The earliest failure is taken for the cause; at the same time, a restart comes before an end. The order is total:
+    # an operator that takes over must decide alike.
     responses.sort(key=lambda pair: (pair[0].at, pair[1].action == "Fail", pair[0].replica_id))
     for failure, response in responses:
+        # Peers of a failed replica fail as well, when their collective operation breaks: that is no failure of their
+        # own, and uses up no restart.
         if failure.replica_id in decision.restarted:
             consequence = FailureResponse("Restart", counted=False)
             recorded = _recorded(decision.status, failure, consequence, consequence=True)
             decision = replace(decision, status=recorded)
+        # After the end of the job only further permanent failures are recorded, so that the message names all of them.
         elif not decision.ends or (decision.ends, response.action) == ("failed", "Fail"):
             decision = _apply(job, decision, failure, response, now)
     return decision
@@ -139,6 +145,8 @@ def _apply(
     now: datetime,
 ) -> RestartDecision:
     match response.action:
+        # The kubelet has restarted the container whatever the rule says: it is counted for the replica, not for the
+        # limit.
         case "Ignore" if failure.in_place:
             return _count_in_place(job, decision, failure, replace(response, counted=False))
         case "Restart" if response.scope is None:
@@ -163,12 +171,15 @@ def _count_in_place(
     """Count restarts that the kubelet has made before the operator could."""
     status = _recorded(decision.status, failure, response)
     replica = status.replicas[failure.replica_id]
+    # The kubelet counts restarts, and a slow operator sees only the newest number: it may stand for several at once.
     more = failure.in_place - replica.in_place
     replica = replace(replica, restarts=replica.restarts + more, in_place=failure.in_place)
     restarts = status.restarts + (more if response.counted else 0)
     status = _with_replica(status, replica)
     if back_off.is_spent(job, restarts):
         allowed = back_off.limit(job) or 0
+        # The kubelet may have gone beyond the limit before anybody could stop it; the status never says more than is
+        # allowed.
         status = replace(status, restarts=allowed)
         return replace(decision, status=status, ends="spent", causes=(failure.replica_id,))
     return replace(decision, status=replace(status, restarts=restarts))
@@ -183,10 +194,12 @@ def _restart(
 ) -> RestartDecision:
     """Begin a new attempt of every replica in the scope. It counts once, however many replicas there are."""
     status = decision.status
+    # The restart is not begun, so the replicas keep their attempts: Pods of a job that has ended are the clean-up's.
     if response.counted and back_off.is_spent(job, status.restarts + 1):
         status = _failed(status, failure, replace(response, action="Fail"))
         return replace(decision, status=status, ends="spent", causes=(failure.replica_id,))
     status = _recorded(status, failure, response)
+    # Replicas that an earlier failure of the same moment restarts get one new attempt, not two.
     scope = replicas_in_scope(job, failure.replica_id, response.scope or "Pod") - decision.restarted
     for replica_id in sorted(scope):
         status = _with_replica(status, _next_attempt(status.replicas[replica_id], failure))
@@ -250,6 +263,7 @@ def _recorded(
         "index": failure.replica_id.index,
         "attempt": failure.attempt,
         "uid": failure.uid,
+        # An unknown exit code is left out; 0 or -1 would look like one that a container had.
         "exitCode": None if exit_code == UNKNOWN_EXIT else exit_code,
         "signal": failure.termination.signal,
         "reason": failure.reason,
@@ -263,5 +277,6 @@ def _recorded(
     }
     failures = (*status.failures, {name: value for name, value in entry.items() if value not in (None, "")})
     if len(failures) > MAX_FAILURES:
+        # etcd bounds the size of an object, and the first failure most often tells the cause.
         failures = (failures[0], *failures[1 - MAX_FAILURES :])
     return replace(status, failures=failures)

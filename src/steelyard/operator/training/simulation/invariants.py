@@ -53,7 +53,8 @@ def _status_fault(before: Json | None, after: Json | None) -> str:
     limit = after["spec"]["runPolicy"].get("backoffLimit")
     if limit is not None and is_now.get("restarts", 0) > limit:
         return f"{is_now['restarts']} restarts, and {limit} are allowed"
-    return _counted_twice(is_now)
+    uids = [failure["uid"] for failure in is_now.get("failures") or () if not failure.get("inPlace")]
+    return "" if len(uids) == len(set(uids)) else f"a failure is on record twice: {uids}"
 
 
 def _lowered(was: Json, is_now: Json) -> str:
@@ -62,11 +63,6 @@ def _lowered(was: Json, is_now: Json) -> str:
         if entry["attempt"] < attempts.get((entry["type"], entry["index"]), 0):
             return f"the attempt of {entry['pod']} was taken back to {entry['attempt']}"
     return ""
-
-
-def _counted_twice(status: Json) -> str:
-    uids = [failure["uid"] for failure in status.get("failures") or () if not failure.get("inPlace")]
-    return "" if len(uids) == len(set(uids)) else f"a failure is on record twice: {uids}"
 
 
 def _foreign_touched(old: Objects, changed: Iterable[StoreKey]) -> str:

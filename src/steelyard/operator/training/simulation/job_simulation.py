@@ -77,13 +77,14 @@ class StoreCaches:
     def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
         job, kinds = resource["metadata"], child_kinds(self._settings)
         own = [
-            [obj for obj in self._store.objects(kind, job["namespace"]) if self._shown(job, obj)]
+            [
+                obj
+                for obj in self._store.objects(kind, job["namespace"])
+                if obj["metadata"]["name"] not in self.blind and self.concerns(job, obj)
+            ]
             for kind in (*kinds, PODS)
         ]
         return [slim(obj) for group in own[:-1] for obj in group], [slim_pod(obj) for obj in own[-1]]
-
-    def _shown(self, job: Json, child: Json) -> bool:
-        return child["metadata"]["name"] not in self.blind and self.concerns(job, child)
 
     @staticmethod
     def concerns(job: Json, child: Json) -> bool:

@@ -27,7 +27,8 @@ def pod_moves(pod: Json, job: Json | None) -> Iterable[Move]:
     status, uid = pod.get("status") or {}, pod["metadata"]["uid"]
     lost = any(condition.get("reason") == "NodeNotReady" for condition in status.get("conditions") or ())
     if pod["metadata"].get("deletionTimestamp"):
-        if not lost or _is_a_predecessors(pod, job):  # the cluster's own garbage collector sees to that
+        # A Pod on a lost node stays; but one of a predecessor goes, as the cluster's garbage collector forces it.
+        if not lost or job is None or (controller_of(pod) or {}).get("uid") != job["metadata"]["uid"]:
             yield Move("Pod is gone", 0, remove(pod))
         return
     if status.get("phase") == "Pending":
@@ -46,10 +47,6 @@ def pod_moves(pod: Json, job: Json | None) -> Iterable[Move]:
     if pod["spec"]["restartPolicy"] == "OnFailure":
         count = int(status["containerStatuses"][0].get("restartCount") or 0) + 1
         yield Move("Pod starts again in place", 1, _fell(f"{uid}, time {count}", _again(pod, count)))
-
-
-def _is_a_predecessors(pod: Json, job: Json | None) -> bool:
-    return job is None or (controller_of(pod) or {}).get("uid") != job["metadata"]["uid"]
 
 
 # ---- what each of them does

@@ -215,7 +215,11 @@ class JobScenario:
 
     def progress(self, simulator: Simulator) -> bool:
         job = simulator.resource()
-        if job and job["spec"]["runPolicy"].get("suspend") and holds(_conditions(job), "Suspended"):
+        if (
+            job
+            and job["spec"]["runPolicy"].get("suspend")
+            and holds((job.get("status") or {}).get("conditions") or (), "Suspended")
+        ):
             self._suspend(simulator, False)
             return True
         for pod in own_pods(simulator):
@@ -252,11 +256,6 @@ def _another_process(simulator: Simulator) -> None:
 def _time_passes(simulator: Simulator) -> None:
     assert simulator.look is not None
     simulator.now = simulator.look
-
-
-def _conditions(job: Json) -> list[Json]:
-    conditions: list[Json] = (job.get("status") or {}).get("conditions") or []
-    return conditions
 
 
 def strays(simulator: Simulator) -> bool:
