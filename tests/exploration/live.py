@@ -95,15 +95,9 @@ class Process:
         clock = LoopClock()
         if not self._elected:
             await Operator(cluster, self._run.settings, clock.now, chance=self._run.chance).work()
-        candidate = Candidate(f"{self._name}-{self._starts}", clock)
+        candidate = Candidate(f"{self._name}-{self._starts}", clock, chance=self._run.chance)
         try:
-            await run_operator(
-                cluster,
-                self._run.settings,
-                candidate=candidate,
-                stop=asyncio.Event(),
-                chance=self._run.chance,
-            )
+            await run_operator(cluster, self._run.settings, candidate=candidate, stop=asyncio.Event())
         except LeaseLost:
             return
 

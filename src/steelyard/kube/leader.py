@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from random import Random
 from typing import Protocol
 
 from steelyard.kube.cluster import Cluster
@@ -65,13 +66,15 @@ class Candidate:
 
     `identity` must be no other process's, nor an earlier one's of the same host: two that share one would both lead.
     `has_ended` tells of the holder of a lease whether its process is known to run no more, so that nobody need wait for
-    the end of its lease; whoever does not know answers False.
+    the end of its lease; whoever does not know answers False. `chance` spreads the pauses of the
+    process's caches; a simulation seeds it.
     """
 
     identity: str
     clock: Clock
     has_ended: Callable[[str], bool] = _unknown
     timing: Timing = Timing()
+    chance: Random | None = None
 
 
 class LeaderElector:

@@ -47,14 +47,13 @@ async def run_operator(
     metrics: Address | None = None,
     listening: Callable[[str], None] = lambda url: None,
     sleeps: Callable[[], Sleeps] = no_sleeps,
-    chance: Random | None = None,
 ) -> None:
     """Lead, and reconcile, until `stop`. Raises LeaseLost when the lease cannot be kept: the process should end.
 
     `listening` is called with the address of the metrics, where they are served. Time that the machine slept, as
-    `sleeps` measures it, counts for no deadline. `chance` spreads the caches' retries; a simulation seeds it.
+    `sleeps` measures it, counts for no deadline.
     """
-    operator = Operator(cluster, settings, candidate.clock.now, sleeps, chance)
+    operator = Operator(cluster, settings, candidate.clock.now, sleeps, candidate.chance)
     elector = LeaderElector(cluster, candidate, namespace=settings.lease_namespace, name=LEASE)
     async with AsyncExitStack() as stack:
         if metrics is not None:
