@@ -126,7 +126,7 @@ async def _apply_all(
                 raise RunFailed(
                     f"{manifest.kind} {manifest.name}: not finished after --timeout {options.timeout} s"
                 )
-        if not _succeeded(obj):
+        if not (_condition(obj, "Complete") or _condition(obj, "Ready")):
             raise RunFailed(
                 f"{manifest.kind} {manifest.name} ended as {rows[number].status}: {rows[number].detail}\n"
                 f"  see: kubectl --kubeconfig {_short(choose_state_dir(options.state_dir).kubeconfig)}"
@@ -197,10 +197,6 @@ def _ended(obj: Json) -> bool:
     """Finished; a session, which finishes only when it expires, once it is ready."""
     session_ready = obj["kind"] == "InferenceSession" and _condition(obj, "Ready")
     return bool(_condition(obj, "Finished") or session_ready)
-
-
-def _succeeded(obj: Json) -> bool:
-    return bool(_condition(obj, "Complete") or _condition(obj, "Ready"))
 
 
 def _resource(manifest: Manifest) -> Resource:

@@ -210,4 +210,4 @@ def test_the_client_needs_no_server_and_no_arrow() -> None:
         f"print(sorted(set({heavy!r}) & set(sys.modules)), sorted(ours))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[] ['client', 'errors', 'schema']"
+    assert done.stdout.strip() == "[] ['client', 'errors', 'schema', 'types']"

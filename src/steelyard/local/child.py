@@ -118,7 +118,7 @@ class Child:
             began = loop.time()
             try:
                 code = await self._run_once()
-                how = _how(code)
+                how = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
                 self.refusal = _refusal(self.program.log) if code == Refused.exit_code else ""
                 self._changed()
             except OSError as error:  # its log cannot be opened, or there is no memory for one more process
@@ -173,10 +173,6 @@ class Child:
 def _refusal(log: Path) -> str:
     """The line with which a process that refuses to work ends its log."""
     return tail(log, 1).removeprefix("steelyard: ")
-
-
-def _how(code: int) -> str:
-    return f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
 
 
 @contextlib.contextmanager

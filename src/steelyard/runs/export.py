@@ -167,16 +167,12 @@ class _Csv:
 
 def _cell(value: JsonValue) -> JsonValue:
     return (
-        _dumped(value)
+        orjson.dumps(value, default=_text).decode()
         if isinstance(value, dict | list)
         else _text(value)
         if isinstance(value, bytes)
         else value
     )
-
-
-def _dumped(value: JsonValue) -> str:
-    return orjson.dumps(value, default=_text).decode()
 
 
 def _text(value: JsonValue) -> str:

@@ -157,7 +157,14 @@ def what_the_user_sets_is_left_to_the_user(job: TrainingJob) -> None:
     changed = copy.deepcopy(job.resource)
     for role in changed["spec"][job.framework.specs].values():
         for container in role["template"]["spec"]["containers"]:
-            container["env"] = [{"name": name, "value": "mine"} for name in _all_variables(job)]
+            container["env"] = [
+                {"name": name, "value": "mine"}
+                for name in {
+                    name
+                    for replica_id in job.replica_ids
+                    for name in job.framework.environment(Placement(job, replica_id))
+                }
+            ]
     mine = _with_resource(job, changed)
     for replica_id in mine.replica_ids:
         for container in replica_objects.pod(mine, replica_id, 0)["spec"]["containers"]:
@@ -261,14 +268,6 @@ _UNTOUCHED = {
 
 def _role_names(framework: Framework) -> set[str]:
     return {role.name for role in framework.roles}
-
-
-def _all_variables(job: TrainingJob) -> set[str]:
-    return {
-        name
-        for replica_id in job.replica_ids
-        for name in job.framework.environment(Placement(job, replica_id))
-    }
 
 
 def _with_resource(job: TrainingJob, resource: Json) -> TrainingJob:

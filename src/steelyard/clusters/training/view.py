@@ -25,10 +25,6 @@ def _object(value: object) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and 0 <= value <= MAX_REPLICAS else 0
-
-
 class JobView:
     """Reads a job of any kind; nothing is asked of the cluster."""
 
@@ -119,7 +115,9 @@ class JobView:
         seen = Counter(str(replica["type"]) for replica in self._status.get("replicas") or ())
         usual = {role: seen[role] if seen else 1 for role in roles}
         return {
-            role: usual[role] if (given := _object(spec).get("replicas")) is None else _count(given)
+            role: usual[role]
+            if (given := _object(spec).get("replicas")) is None
+            else (given if isinstance(given, int) and 0 <= given <= MAX_REPLICAS else 0)
             for role, spec in roles.items()
         }
 

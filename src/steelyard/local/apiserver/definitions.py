@@ -47,14 +47,11 @@ class Definitions:
         """Register the kinds, unless another has their names, and write what came of it."""
         definition = item.parsed()
         rival = self._registry.rival(definition)
-        if not rival and not self._served_as(definition):
+        if not rival and self._registry.definition(definition["metadata"]["name"]) != definition["spec"]:
             self._registry.define(definition)
         status = self._status(definition, rival)
         if status != definition.get("status"):
             self._store.put(BUCKET, {**definition, "status": status})
-
-    def _served_as(self, definition: Json) -> bool:
-        return bool(self._registry.definition(definition["metadata"]["name"]) == definition["spec"])
 
     def _status(self, definition: Json, rival: str) -> Json:
         status = dict(definition.get("status") or {})

@@ -47,7 +47,9 @@ class Lifecycle:
                 self._look_at(("namespaces", ("", item.namespace)))
                 self._look_at((DEFINITIONS, ("", change.kind)))
                 continue
-            if item.deleting or (item.owners and _new_owners(change)):
+            if item.deleting or (
+                item.owners and (change.old is None or change.old.owners != change.new.owners)
+            ):
                 self._look_at((change.kind, item.key))
 
     def _look_at(self, reference: Reference) -> None:
@@ -226,10 +228,6 @@ class Lifecycle:
             left |= self._store.get(item.name, dependent.key) is not None
         if not left:
             self._drop_finalizer(kind, item, CLEANUP)
-
-
-def _new_owners(change: Change) -> bool:
-    return change.old is None or change.old.owners != change.new.owners
 
 
 def _blocks(dependent: Item, uid: str) -> bool:

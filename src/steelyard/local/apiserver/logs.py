@@ -41,7 +41,7 @@ class PodLogs:
             raise errors.not_implemented("this server has no folder of Pods, and so no logs")
         pod = item.parsed()
         container = container_of(pod, request.query.get("container", ""))
-        count = _restarts(pod, container) - request.flag("previous")
+        count = int((_status(pod, container) or {}).get("restartCount") or 0) - request.flag("previous")
         options = _options(request)
         path = self._pods / item.uid / container / f"{count}.log"
         follow = request.flag("follow") and not request.flag("previous")
@@ -106,10 +106,6 @@ def _status(pod: Json, container: str) -> Json | None:
         (candidate for candidate in every if candidate["name"] == container), None
     )
     return container_spec
-
-
-def _restarts(pod: Json, container: str) -> int:
-    return int((_status(pod, container) or {}).get("restartCount") or 0)
 
 
 def _absent(pod: Json, container: str, *, previous: bool) -> errors.Refusal:

@@ -83,7 +83,7 @@ class Store:
         self.unreadable = 0  # rows left out: no fault of one keeps the others from being served
         for kind, namespace, name, raw in rows:
             try:
-                self._apply(kind, None, _loaded(raw))
+                self._apply(kind, None, item_of(orjson.loads(raw or b"{}")))
             except (ValueError, LookupError, TypeError, AttributeError):
                 log.exception("%s %s/%s cannot be read and is left out", kind, namespace, name)
                 self.unreadable += 1
@@ -195,10 +195,6 @@ class Store:
             bucket.ring.close()
         if self._database:
             self._database.close()
-
-
-def _loaded(raw: bytes | None) -> Item:
-    return item_of(orjson.loads(raw or b"{}"))
 
 
 def _rows(changes: list[Change]) -> Iterable[Row]:

@@ -42,7 +42,7 @@ class Transport:
             return answer
         headers = {name.lower(): value for name, value in request.headers.items()}
         incoming = Request(request.method, request.path, dict(request.query), headers, body, user or "")
-        if _is_exec(request):
+        if request.method in ("GET", "POST") and _EXEC.fullmatch(request.path):
             incoming = replace(incoming, command=tuple(request.query.getall("command", ())))
             execution = await self._core.execution(incoming)
             return (
@@ -77,10 +77,6 @@ async def _body(request: web.BaseRequest) -> bytes | None:
         if len(body) > MAX_BODY:
             return None
     return bytes(body)
-
-
-def _is_exec(request: web.BaseRequest) -> bool:
-    return request.method in ("GET", "POST") and bool(_EXEC.fullmatch(request.path))
 
 
 async def _executed(request: web.BaseRequest, wanted: Execution) -> web.StreamResponse:

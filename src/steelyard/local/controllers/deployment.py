@@ -157,7 +157,7 @@ def _replica_set(deployment: Json, mark: str, sets: Sets, wanted: int) -> Json:
             "name": f"{deployment['metadata']['name'][:242]}-{mark}",
             "namespace": deployment["metadata"]["namespace"],
             "labels": labels,
-            "annotations": {REVISION: str(_highest(sets) + 1)},
+            "annotations": {REVISION: str(max(map(_revision, sets.all), default=0) + 1)},
             "ownerReferences": [of.owner_reference(deployment)],
         },
         "spec": made,
@@ -167,10 +167,6 @@ def _replica_set(deployment: Json, mark: str, sets: Sets, wanted: int) -> Json:
 def _revision(obj: Json) -> int:
     text = (obj["metadata"].get("annotations") or {}).get(REVISION) or ""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0  # anybody may write one
-
-
-def _highest(sets: Sets) -> int:
-    return max(map(_revision, sets.all), default=0)
 
 
 def _revision_patch(deployment: Json, sets: Sets) -> Json | None:

@@ -1,6 +1,6 @@
 """A Pod's status from its runs: a pure function, so that a new kubelet says what the old one said."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -94,10 +94,6 @@ def _condition(kind: str, holds: bool, reason: str = "", message: str = "") -> J
     return condition | ({"reason": reason, "message": message} if reason else {})
 
 
-def _unready(names: Iterable[str]) -> str:
-    return f"containers with unready status: [{' '.join(names)}]"
-
-
 def _conditions(
     pod: Json, statuses: list[Json], phase: str, observed: Observed, initialized: bool
 ) -> list[Json]:
@@ -107,7 +103,7 @@ def _conditions(
     elif phase == "Failed":
         not_ready = ("PodFailed", "")
     else:
-        not_ready = ("ContainersNotReady", _unready(unready))
+        not_ready = ("ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]")
     not_ready = ("", "") if not unready else not_ready
     incomplete = [
         container["name"]

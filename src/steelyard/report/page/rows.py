@@ -92,15 +92,18 @@ def readable(value: JsonValue) -> str:
     """A value as people read it: text as it is, a conversation turn by turn, anything else as JSON."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and value and all(_is_turn(turn) for turn in value):
+    if (
+        isinstance(value, list)
+        and value
+        and all(
+            isinstance(turn, dict) and isinstance(turn.get("role"), str) and turn.get("content") is not None
+            for turn in value
+        )
+    ):
         return "\n\n".join(f"{turn['role']}: {readable(turn['content'])}" for turn in value)
     if isinstance(value, int | float):
         return f"{value:g}" if isinstance(value, float) else str(value)
     return json.dumps(value, default=str, ensure_ascii=False)
-
-
-def _is_turn(value: JsonValue) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("role"), str) and value.get("content") is not None
 
 
 def cut(text: str | None, most: int) -> str | None:

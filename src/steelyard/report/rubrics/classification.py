@@ -81,7 +81,9 @@ class Classification:
         stated = {
             self._label_text(name): share for name, share in dict(response.get("probabilities") or {}).items()
         }
-        usable = prediction in stated and all(_is_probability(share) for share in stated.values())
+        usable = prediction in stated and all(
+            isinstance(share, int | float) and 0 <= share <= 1 + 1e-6 for share in stated.values()
+        )
         return {
             "score": float(prediction == label),
             "label": label,
@@ -154,10 +156,6 @@ def _ranking(scores: pa.Table, coded: Coded) -> Ranking | None:
         return None
     shares = probability_matrix(scores["probabilities"].filter(pa.array(stated)), coded.labels)
     return ranking(coded.labels, coded.truth[stated], shares, coded.clusters[stated])
-
-
-def _is_probability(share: object) -> bool:
-    return isinstance(share, int | float) and 0 <= share <= 1 + 1e-6  # float32 sums may be a little above
 
 
 def _brier_score(stated: Mapping[str, float], label: str) -> float:

@@ -53,7 +53,11 @@ def _of_pairs(said: Sequence[Said]) -> dict[str, JsonValue]:
     times: dict[int, dict[int, Mapping[str, JsonValue]]] = {}
     for one in said:
         times.setdefault(one.time, {})[one.order] = one.verdict
-    pairs = [(both[0], both[1]) for both in times.values() if _read(both)]
+    pairs = [
+        (both[0], both[1])
+        for both in times.values()
+        if len(both) == 2 and all(verdict.get("score") is not None for verdict in both.values())
+    ]
     if not pairs:
         unread = next((one.verdict for one in said if one.verdict.get("error")), said[0].verdict)
         return {"reason": unread.get("reason"), "error": unread.get("error") or "one order was not asked"}
@@ -68,10 +72,6 @@ def _of_pairs(said: Sequence[Said]) -> dict[str, JsonValue]:
         "pairs": len(pairs),
         "flips": sum(_flipped(float(first["score"]), float(second["score"])) for first, second in pairs),
     }
-
-
-def _read(both: Mapping[int, Mapping[str, JsonValue]]) -> bool:
-    return len(both) == 2 and all(verdict.get("score") is not None for verdict in both.values())
 
 
 def worth_of(first: float, second: float) -> float:

@@ -106,9 +106,5 @@ class JudgeSpec:
             self,
             template=PAIR_TEMPLATE if self.template == TEMPLATE else self.template,
             criteria=PAIR_CRITERIA if self.criteria == CRITERIA else self.criteria,
-            grades=_pair_grades() if self.grades == _grades() else self.grades,
+            grades={"A": 1.0, "tie": 0.5, "B": 0.0} if self.grades == _grades() else self.grades,
         )
-
-
-def _pair_grades() -> dict[str, float]:
-    return {"A": 1.0, "tie": 0.5, "B": 0.0}

@@ -72,7 +72,12 @@ def results_of(name: TaskName, scores: pa.Table) -> Results:
     bounds = _bounds(name, documents)
     too_many = documents.failures > name.max_failed * documents.total
     if too_many:
-        metrics = [replace(metric, estimate=_none(metric.estimate)) for metric in metrics]
+        metrics = [
+            replace(
+                metric, estimate=Estimate(None, None, None, "too many documents failed", metric.estimate.n)
+            )
+            for metric in metrics
+        ]
     if not metrics:
         if not too_many:
             raise ReportFailed("NothingToScore", "lm-eval found no number")
@@ -92,10 +97,6 @@ def results_of(name: TaskName, scores: pa.Table) -> Results:
         },
         bounds=bounds,
     )
-
-
-def _none(estimate: Estimate) -> Estimate:
-    return Estimate(None, None, None, "too many documents failed", estimate.n)
 
 
 def _headline(

@@ -3,7 +3,7 @@
 `_index_` is the number of a row in its file, so that the rows of a part of a file stand beside those of the whole.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -178,15 +178,14 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
     group: list[pa.RecordBatch] = []
     for batch in batches:
         group.append(batch)
-        if sum(batch.num_rows for batch in group) >= GROUP_ROWS or _bytes(group) >= GROUP_BYTES:
+        if (
+            sum(batch.num_rows for batch in group) >= GROUP_ROWS
+            or sum(batch.nbytes for batch in group) >= GROUP_BYTES
+        ):
             yield group
             group = []
     if group:
         yield group
-
-
-def _bytes(group: Sequence[pa.RecordBatch]) -> int:
-    return sum(batch.nbytes for batch in group)
 
 
 def _own_index(batch: pa.RecordBatch, name: str, location: str) -> "pa.Array[JsonValue]":

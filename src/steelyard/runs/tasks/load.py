@@ -123,14 +123,14 @@ def _reference(rubric: str | dict[str, JsonValue], target: str | None) -> str:
         arguments = arguments_of(query)
     else:
         name = str(rubric["name"])
-        arguments = {key: _argument(value) for key, value in rubric.items() if key != "name"}
+        arguments = {
+            key: value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+            for key, value in rubric.items()
+            if key != "name"
+        }
     if target is not None and "target" not in arguments and "target" in takes(name):
         arguments["target"] = target
     return f"{name}?{urlencode(arguments, quote_via=quote)}" if arguments else name
-
-
-def _argument(value: JsonValue) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
 
 
 def _limits(limits: TaskLimits) -> Limits:
