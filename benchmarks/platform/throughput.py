@@ -20,7 +20,7 @@ import orjson
 from benchmarks.platform.load import Load, Measured
 from benchmarks.platform.pinned import Server, api_server, bare_server, measured, service
 from benchmarks.views.__main__ import changes, hexadecimal
-from steelyard.accounts.open import open_ledger
+from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.tokens import Tokens
 from steelyard.broker.open import open_log
 from steelyard.local.state import StateDir, prepare
@@ -102,20 +102,22 @@ async def fill(state: StateDir, count: int) -> str:
     settings = load_settings(None, state.path)
     view = await SqliteView.open(settings.view.removeprefix("sqlite:"))
     log = await open_log(settings.log)
-    ledger = await open_ledger(settings.accounts)
+    accounts_database = await open_accounts_database(settings.accounts)
     try:
         for batch in changes(count):
             await view.apply(batch, log.epoch, {0: batch[-1].position.offset + 1})
         names = [hexadecimal("a", number) for number in range(ACCOUNTS)]
         grants = [AccessGrant(resources=["evaluations"], functions=["get", "query"], accounts=names)]
         now = datetime.now(UTC)
-        account = await ledger.accounts.create("member", Identity(), now, grants)
+        account = await accounts_database.accounts.create("member", Identity(), now, grants)
         expires = now + timedelta(days=1)
-        return await Tokens(ledger.accounts).mint(account, f"accounts/{account.id}", grants, expires, now)
+        return await Tokens(accounts_database.accounts).mint(
+            account, f"accounts/{account.id}", grants, expires, now
+        )
     finally:
         await view.close()
         await log.close()
-        await ledger.close()
+        await accounts_database.close()
 
 
 def answer_to(port: int, request: str) -> bytes:

@@ -87,7 +87,7 @@ async def test_what_the_view_does_not_show_yet_is_seen_all_the_same() -> None:
 
 async def nothing_pending(world: World) -> None:
     async def none() -> bool:
-        return not await world.engines.ledger.outbox.pending()
+        return not await world.engines.accounts_database.outbox.pending()
 
     await until(none)
 
@@ -103,7 +103,7 @@ async def test_a_key_gives_one_entity_whenever_it_comes(world: World) -> None:
     again = await post(world, KEY)
     assert (again["id"], again["labels"]) == (made["id"], {"a": "b"})
     await nothing_pending(world)
-    assert await world.engines.ledger.outbox.expire(world.engines.clock()) == 1
+    assert await world.engines.accounts_database.outbox.expire(world.engines.clock()) == 1
     assert (await post(world, KEY))["id"] == made["id"]
     await nothing_pending(world)
     assert len(await creates(world.engines.log)) == 2  # the entity and its label
@@ -128,7 +128,7 @@ async def test_a_key_belongs_to_its_request_also_when_its_row_has_gone(world: Wo
     made = await post(world, KEY)
     await world.settled("Model", made["id"])
     await nothing_pending(world)
-    assert await world.engines.ledger.outbox.expire(world.engines.clock()) == 1
+    assert await world.engines.accounts_database.outbox.expire(world.engines.clock()) == 1
     for _ in range(2):
         other = {"account": "acme", **model(), "name": "another"}
         refused = await world.admin.post("/models", json=other, headers=KEY)
@@ -136,7 +136,7 @@ async def test_a_key_belongs_to_its_request_also_when_its_row_has_gone(world: Wo
         assert "'once'" in refused.json()["detail"]
         assert (await post(world, KEY))["id"] == made["id"]
         await nothing_pending(world)
-        await world.engines.ledger.outbox.expire(world.engines.clock())
+        await world.engines.accounts_database.outbox.expire(world.engines.clock())
     assert len(await creates(world.engines.log)) == 1
 
 
@@ -152,7 +152,7 @@ async def test_a_create_that_could_not_be_sent_is_sent_once(after: bool) -> None
         assert (await world.settled("Model", made["id"]))["id"] == made["id"]
         await nothing_pending(world)
     assert {record.key for record in await creates(log)} == {made["id"]}
-    await engines.ledger.close()
+    await engines.accounts_database.close()
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it was written", "after it was written"])
@@ -162,7 +162,7 @@ async def test_a_process_that_starts_again_sends_what_was_not(after: bool) -> No
     async with make_world(engines, services=False) as world:
         log.down, log.after = True, after
         await world.admin.post("/models", json={"account": "acme", **model()})
-        rows: Sequence[OutboxRow] = await engines.ledger.outbox.unsent()
+        rows: Sequence[OutboxRow] = await engines.accounts_database.outbox.unsent()
         assert len(rows) == 1
         log.down = False
         world.app.api.relay._has_unsent = False  # it is dead: it does not try again
@@ -170,7 +170,7 @@ async def test_a_process_that_starts_again_sends_what_was_not(after: bool) -> No
         assert (await world.settled("Model", rows[0].entity))["id"] == rows[0].entity
         await nothing_pending(world)
     assert len(await creates(log)) == 1
-    await engines.ledger.close()
+    await engines.accounts_database.close()
 
 
 async def test_an_edit_nobody_judges_is_answered_503_and_stays_accepted() -> None:
@@ -203,7 +203,7 @@ async def test_an_edit_is_answered_once_the_view_shows_it() -> None:
         await world.settled("Model", made["id"])
         await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
         assert (await world.admin.get(f"/models/{made['id']}")).json()["labels"] == {"a": "b"}
-    await engines.ledger.close()
+    await engines.accounts_database.close()
 
 
 async def test_an_edit_that_changes_nothing_is_answered_in_a_log_of_a_later_epoch_too() -> None:
@@ -218,7 +218,7 @@ async def test_an_edit_that_changes_nothing_is_answered_in_a_log_of_a_later_epoc
     async with make_world(engines) as world:
         assert (await world.admin.patch(path, json=same)).status_code == 200
         assert (await world.admin.patch(path, json={"labels": {"a": "2"}})).status_code == 200
-    await engines.ledger.close()
+    await engines.accounts_database.close()
 
 
 async def test_if_match_is_honoured(world: World) -> None:

@@ -81,7 +81,7 @@ def attempts(route: Route, subject: Subject) -> Iterable[dict[str, Any]]:
 
 @pytest.mark.parametrize("first", sorted({"/".join(route.path.split("/")[:3]) for route in LISTED}))
 async def test_every_route_answers_as_documented(world: World, first: str) -> None:
-    accounts = world.engines.ledger.accounts
+    accounts = world.engines.accounts_database.accounts
     for route in (route for route in LISTED if "/".join(route.path.split("/")[:3]) == first):
         owner = await accounts.create(f"owner-{next(_numbers)}", Identity(), world.engines.clock())
         subject, responses = Subject(world, owner.id or ""), documented(route)
@@ -101,7 +101,9 @@ async def test_every_route_answers_as_documented(world: World, first: str) -> No
 
 @pytest.mark.parametrize("route", WITH_BODY, ids=name)
 async def test_a_missing_body_is_told_by_what_is_missing(world: World, route: Route) -> None:
-    account = await world.engines.ledger.accounts.create("owner", Identity(), world.engines.clock())
+    account = await world.engines.accounts_database.accounts.create(
+        "owner", Identity(), world.engines.clock()
+    )
     subject = Subject(world, account.id or "")
     await subject.prepare(route)
     assert isinstance(subject.body(route), dict) or name(route) in MAY_BE_EMPTY

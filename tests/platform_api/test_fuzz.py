@@ -18,7 +18,7 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
-from steelyard.accounts.open import open_ledger
+from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import QuotaSettings
 from steelyard.broker.log import DEAD, QUARANTINE, WAITING
 from steelyard.broker.open import open_log
@@ -41,8 +41,8 @@ from steelyard.schema.requests import (
     LabelsEditRequest,
 )
 from steelyard.services.orchestrator.manifest import KUBE, manifest
+from steelyard.services.orchestrator.orchestrator import run_orchestrator
 from steelyard.services.orchestrator.rules import rules_of
-from steelyard.services.orchestrator.run import run_orchestrator
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.storage.store import open_store
 from steelyard.types import Json
@@ -76,17 +76,17 @@ async def test_nothing_that_the_types_allow_stops_the_platform_for_long(seed: in
 async def platform(folder: Path) -> AsyncIterator[World]:
     """API, aggregator, view and orchestrator on databases, with Kubernetes in memory; none of them may end."""
     log, view = await open_log(f"sqlite:{folder / 'log.db'}"), await open_view(f"sqlite:{folder / 'view.db'}")
-    ledger = await open_ledger(f"sqlite:{folder / 'accounts.db'}")
+    accounts_database = await open_accounts_database(f"sqlite:{folder / 'accounts.db'}")
     stop = asyncio.Event()
     async with AsyncExitStack() as stack:
-        for engine in (log, view, ledger):
+        for engine in (log, view, accounts_database):
             stack.push_async_callback(engine.close)
-        engines = Engines(log, view, ledger, open_store("memory://fuzz"))
+        engines = Engines(log, view, accounts_database, open_store("memory://fuzz"))
         world = await stack.enter_async_context(make_world(engines))
         orchestrator = asyncio.create_task(
             run_orchestrator(
                 log,
-                ledger.claims,
+                accounts_database.claims,
                 MemoryCluster(),
                 OrchestratorSettings(),
                 rules_of(QuotaSettings()),
@@ -178,7 +178,7 @@ async def _check_kept(world: World, accepted: dict[str, str]) -> None:
     for kind in CREATE_REQUESTS:
         listed = (await world.admin.get(f"/{PLURALS[kind]}")).json()
         assert {entity["id"] for entity in listed} >= {id for id, its in accepted.items() if its == kind}
-    log, outbox = world.engines.log, world.engines.ledger.outbox
+    log, outbox = world.engines.log, world.engines.accounts_database.outbox
     for topic in (DEAD, QUARANTINE, WAITING):
         for partition in range(log.partitions):
             assert not await log.read(topic, partition, 0), topic

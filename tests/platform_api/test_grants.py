@@ -180,9 +180,9 @@ async def knock(world: World, path: str, client: httpx.AsyncClient) -> int:
 async def test_each_route_with_each_grant(world: World, route: Route) -> None:
     check = route.check
     assert isinstance(check, Grant)
-    own = await world.engines.ledger.accounts.create("acme", _nobody(), world.engines.clock())
+    own = await world.engines.accounts_database.accounts.create("acme", _nobody(), world.engines.clock())
     own_id = own.id or ""
-    await world.engines.ledger.accounts.set_permissions(own_id, GRANTING)
+    await world.engines.accounts_database.accounts.set_permissions(own_id, GRANTING)
     subject = Subject(world, own_id)
     await subject.prepare(route)
     id = subject.id(route)

@@ -22,4 +22,4 @@ async def test_what_a_lost_view_does_not_show_yet_is_not_missing() -> None:
             assert (await world.admin.get(f"/models/{made['id']}")).json()["id"] == made["id"]
             assert [entity["id"] for entity in (await world.admin.get("/models")).json()] == [made["id"]]
             assert (await world.admin.get("/models/absent")).status_code == 404
-    await engines.ledger.close()
+    await engines.accounts_database.close()

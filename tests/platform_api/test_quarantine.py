@@ -124,7 +124,7 @@ async def test_a_create_that_cannot_be_sent_holds_up_no_other() -> None:
         log.down = True
         for name in "abc":
             await world.admin.post("/datasets", json={"account": "acme", **dataset(), "name": name})
-        rows = await engines.ledger.outbox.unsent()
+        rows = await engines.accounts_database.outbox.unsent()
         world.app.api.relay._has_unsent = False  # it is dead: it does not try again
     assert len(rows) == 3
     log.down, log.refused = False, rows[0].entity
@@ -132,7 +132,7 @@ async def test_a_create_that_cannot_be_sent_holds_up_no_other() -> None:
         for row in rows[1:]:
             await world.settled("Dataset", row.entity)
         assert (await world.admin.get(f"/datasets/{rows[0].entity}")).status_code == 200
-    await engines.ledger.close()
+    await engines.accounts_database.close()
 
 
 async def test_from_the_command_line(tmp_path: Path) -> None:

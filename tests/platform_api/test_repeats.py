@@ -92,7 +92,7 @@ async def listening(log: MemoryLog) -> AsyncIterator[tuple[str, str, Engines]]:
     platform = Platform(
         engines.log,
         engines.view,
-        engines.ledger,
+        engines.accounts_database,
         engines.store,
         ApiSettings(),
         b"secret",
@@ -101,7 +101,7 @@ async def listening(log: MemoryLog) -> AsyncIterator[tuple[str, str, Engines]]:
     )
     async with serving(platform) as url:
         yield url, token, engines
-    await engines.ledger.close()
+    await engines.accounts_database.close()
 
 
 async def send(url: str, token: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -128,7 +128,7 @@ async def close(writer: asyncio.StreamWriter, *, abort: bool = False) -> None:
 async def deliveries(engines: Engines, wanted: list[str]) -> None:
     """Waits until the outbox's rows are such. Nobody is woken when they change."""
     async with asyncio.timeout(10):
-        while sorted(row.delivery for row in await engines.ledger.outbox.pending()) != wanted:  # noqa: ASYNC110
+        while sorted(row.delivery for row in await engines.accounts_database.outbox.pending()) != wanted:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -216,14 +216,14 @@ async def test_who_has_gone_before_it_was_accepted_leaves_nothing() -> None:
         scope = {"type": "http", "method": "POST", "path": "/v0/inferenceservices", "headers": headers}
         await world.app({**scope, "query_string": b""}, receive, send)
         assert len(await models_in(engines.log)) == 1
-    await engines.ledger.close()
+    await engines.accounts_database.close()
 
 
 SERVER = """
 import asyncio, sys
 from collections.abc import Sequence
 from pathlib import Path
-from steelyard.accounts.open import open_ledger
+from steelyard.accounts.open import open_accounts_database
 from steelyard.api.http.app import Platform, make_app
 from steelyard.api.http.serve import serve
 from steelyard.api.settings import ApiSettings
@@ -234,7 +234,7 @@ from steelyard.views.open import open_view
 from tests.platform_api.test_served import now
 
 async def main(state):
-    ledger = await open_ledger(f"sqlite:{state}/accounts.db")
+    accounts_database = await open_accounts_database(f"sqlite:{state}/accounts.db")
     log, view = await open_log(f"sqlite:{state}/log.db"), await open_view(f"sqlite:{state}/view.db")
     publish = log.publish
     async def held(messages):
@@ -243,7 +243,7 @@ async def main(state):
         await asyncio.Event().wait()
     log.publish = held
     store = open_store(f"file://{state}/storage")
-    platform = Platform(log, view, ledger, store, ApiSettings(), b"secret", now, random_id)
+    platform = Platform(log, view, accounts_database, store, ApiSettings(), b"secret", now, random_id)
     await serve(make_app(platform), "127.0.0.1", 0, stop=asyncio.Event(), ready=lambda url: print(url, flush=True))
 
 asyncio.run(main(sys.argv[1]))

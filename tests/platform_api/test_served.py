@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import websockets
 
-from steelyard.accounts.open import open_ledger
+from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.tokens import bootstrap
 from steelyard.api.http.app import Platform, make_app
 from steelyard.api.http.serve import serve
@@ -50,17 +50,24 @@ class Served:
 
 @asynccontextmanager
 async def served(state: Path, clock: Callable[[], datetime] = now) -> AsyncIterator[Served]:
-    ledger = await open_ledger(f"sqlite:{state}/accounts.db")
+    accounts_database = await open_accounts_database(f"sqlite:{state}/accounts.db")
     log, view = await open_log(f"sqlite:{state}/log.db"), await open_view(f"sqlite:{state}/view.db")
-    engines = Engines(log, view, ledger, open_store(f"file://{state}/storage"))
+    engines = Engines(log, view, accounts_database, open_store(f"file://{state}/storage"))
     async with AsyncExitStack() as stack:
-        for engine in (log, view, ledger):
+        for engine in (log, view, accounts_database):
             stack.push_async_callback(engine.close)
         await stack.enter_async_context(running_services(engines))
         platform = Platform(
-            log, view, ledger, engines.store, ApiSettings(recheck_seconds=0.1), b"secret", clock, random_id
+            log,
+            view,
+            accounts_database,
+            engines.store,
+            ApiSettings(recheck_seconds=0.1),
+            b"secret",
+            clock,
+            random_id,
         )
-        token = await bootstrap(ledger.accounts, "administrator", now())
+        token = await bootstrap(accounts_database.accounts, "administrator", now())
         url = await stack.enter_async_context(serving(platform))
         yield Served(f"{url}/v0", token, engines)
     with pytest.raises(httpx.ConnectError):
@@ -200,7 +207,7 @@ async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         platform = Platform(
             api.engines.log,
             api.engines.view,
-            api.engines.ledger,
+            api.engines.accounts_database,
             api.engines.store,
             ApiSettings(),
             b"s",
@@ -223,7 +230,14 @@ async def test_nothing_is_answered_any_more_when_it_fails(tmp_path: Path, how: s
                 raise OSError(errno.ENOSPC, "No space left on device")
 
         platform = Platform(
-            engines.log, engines.view, engines.ledger, engines.store, ApiSettings(), b"s", now, random_id
+            engines.log,
+            engines.view,
+            engines.accounts_database,
+            engines.store,
+            ApiSettings(),
+            b"s",
+            now,
+            random_id,
         )
         task = asyncio.create_task(
             serve(make_app(platform), "127.0.0.1", 0, stop=asyncio.Event(), ready=ready)

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import orjson
 
-from steelyard.accounts.open import Ledger, open_ledger
+from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.accounts.tokens import Tokens, bootstrap
 from steelyard.api.http.app import App, Platform, make_app
 from steelyard.api.inference_sessions.replicas import Replicas
@@ -27,7 +27,7 @@ from steelyard.broker.log import EVENTS, Log, Message
 from steelyard.schema.account import AccessGrant, Identity
 from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus, command_time
 from steelyard.schema.ids import random_id
-from steelyard.services.aggregator.run import run_aggregator
+from steelyard.services.aggregator.aggregator import run_aggregator
 from steelyard.services.sinks.view import run_view_sink
 from steelyard.storage.store import Store, open_store
 from steelyard.types import Json
@@ -55,7 +55,7 @@ class Engines:
 
     log: Log
     view: View
-    ledger: Ledger
+    accounts_database: AccountsDatabase
     store: Store
     clock: Clock = field(default_factory=Clock)
 
@@ -75,7 +75,7 @@ class World:
 
     async def holder(self, *grants: AccessGrant, account: str | None = None) -> httpx.AsyncClient:
         """The client of an account that may do exactly this."""
-        accounts, now = self.engines.ledger.accounts, self.engines.clock()
+        accounts, now = self.engines.accounts_database.accounts, self.engines.clock()
         made = await accounts.create(account or f"account-{next(_numbers)}", Identity(), now)
         made = await accounts.set_permissions(made.id or "", grants)
         subject, expires = f"accounts/{made.id}", now + timedelta(hours=1)
@@ -126,8 +126,8 @@ def client_of(app: App, token: str | None) -> httpx.AsyncClient:
 
 
 async def make_engines() -> Engines:
-    ledger = await open_ledger("memory:")
-    return Engines(MemoryLog(), MemoryView(), ledger, open_store(f"memory://api-{next(_numbers)}"))
+    accounts_database = await open_accounts_database("memory:")
+    return Engines(MemoryLog(), MemoryView(), accounts_database, open_store(f"memory://api-{next(_numbers)}"))
 
 
 @asynccontextmanager
@@ -142,12 +142,14 @@ async def make_world(
     """Run the API with its services; with `services=False` no command is applied, and all stay in the outbox."""
     made = engines or await make_engines()
     chosen = settings or ApiSettings()
-    platform = Platform(made.log, made.view, made.ledger, made.store, chosen, b"secret", made.clock, new_id)
+    platform = Platform(
+        made.log, made.view, made.accounts_database, made.store, chosen, b"secret", made.clock, new_id
+    )
     app = make_app(platform, replicas)
-    token = await bootstrap(made.ledger.accounts, "administrator", made.clock())
+    token = await bootstrap(made.accounts_database.accounts, "administrator", made.clock())
     async with AsyncExitStack() as stack:
         if engines is None:
-            stack.push_async_callback(made.ledger.close)
+            stack.push_async_callback(made.accounts_database.close)
         if services:
             await stack.enter_async_context(running_services(made))
         await stack.enter_async_context(app.running())

@@ -13,24 +13,24 @@ from steelyard.errors import ContentError, EngineError
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 
 
-class LedgerError(EngineError):
+class AccountsDatabaseError(EngineError):
     """The accounts database cannot answer, or not at this address."""
 
 
-class NameTaken(LedgerError, ContentError):
+class NameTaken(AccountsDatabaseError, ContentError):
     """Another account has this name."""
 
 
-class KeyTaken(LedgerError, ContentError):
+class KeyTaken(AccountsDatabaseError, ContentError):
     """The idempotency key was given with another request before."""
 
 
-class NoSuchAccount(LedgerError, ContentError):
+class NoSuchAccount(AccountsDatabaseError, ContentError):
     """No account has this id."""
 
 
-class Succeeded(LedgerError):
-    """Another process leads by now; the caller must stop."""
+class Superseded(AccountsDatabaseError):
+    """Another process has been elected leader since; the caller must stop."""
 
 
 @dataclass(frozen=True)
@@ -237,11 +237,11 @@ class Claims(Protocol):
         positions: Mapping[int, int],
         leader: int,
     ) -> None:
-        """Newest states by id and positions, in one transaction; None removes the claim, whatever there is.
+        """Store the newest states by id, and the positions, in one transaction; None removes the claim.
 
-        An admission already there is kept; a change that is no newer than what is there is left out. An entity that
-        goes on after its release was restored: it is to be admitted anew. Raises Succeeded when `leader` is not the
-        newest epoch, as every write does: one that was late would count back what its successor has done.
+        A claim's admission is kept; a change that is not newer than the claim is left out. An entity that is unfinished
+        again after its claim was released has been restored, and has to be admitted anew. Raises Superseded if `leader`
+        is not the newest epoch, as every write does: a late write would undo what the new leader has done.
         """
         ...
 
@@ -261,17 +261,17 @@ class Claims(Protocol):
         leader: int,
         since: datetime | None = None,
     ) -> str | None:
-        """Claim in one transaction with the judgement `allowed`: None when admitted, also when it was before; else why
-        not. What is terminal or unknown is not admitted.
+        """Admit an entity if `allowed` finds no obstacle, in one transaction with its check.
 
-        `allowed` is given the claims that are held, and with `since` also those admitted from then on and released
-        again, which the windows of rates count, also where the entity was restored or forgotten since; all without
-        their `json`. Raises Succeeded.
+        Return None if the entity is admitted now or was before; else the reason why not. An entity that is terminal or
+        unknown is not admitted. `allowed` gets the claims that are held. With `since` it also gets every admission from
+        then on, released ones and those of restored or forgotten entities included, because limits on rates count them.
+        All of these claims come without their `json`. Raises Superseded.
         """
         ...
 
     async def release(self, id: str, now: datetime, leader: int) -> None:
-        """Releases what was admitted and is over. Does nothing to any other. Raises Succeeded."""
+        """Releases what was admitted and is over. Does nothing to any other. Raises Superseded."""
         ...
 
     async def lead(self, owner: str, now: datetime) -> int:

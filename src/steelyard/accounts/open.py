@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.accounts.database import Accounts, Claims, LedgerError, Outbox
+from steelyard.accounts.database import Accounts, AccountsDatabaseError, Claims, Outbox
 from steelyard.accounts.sqlite import accounts as sqlite_accounts
 from steelyard.accounts.sqlite import claims as sqlite_claims
 from steelyard.accounts.sqlite import origin as sqlite_origin
@@ -26,8 +26,8 @@ MIGRATIONS = (
 
 
 @dataclass(frozen=True)
-class Ledger:
-    """The parts of one database."""
+class AccountsDatabase:
+    """The accounts database: accounts and keys, the outbox, claims, and the log that they belong to."""
 
     accounts: Accounts
     outbox: Outbox
@@ -39,16 +39,19 @@ class Ledger:
         await self.database.close()
 
 
-async def open_ledger(url: str, new_id: Callable[[], str] = random_id) -> Ledger:
-    """`sqlite:PATH` or `memory:`. Raises LedgerError, which says what is wrong with the address, and DatabaseError."""
+async def open_accounts_database(url: str, new_id: Callable[[], str] = random_id) -> AccountsDatabase:
+    """Open the database at `sqlite:PATH` or `memory:`.
+
+    Raises AccountsDatabaseError, which says what is wrong with the address, and DatabaseError.
+    """
     scheme, _, rest = url.partition(":")
     if scheme in {"postgresql", "postgres"}:
-        raise LedgerError(f"accounts {url!r}: PostgreSQL is not implemented yet; use sqlite:PATH")
+        raise AccountsDatabaseError(f"accounts {url!r}: PostgreSQL is not implemented yet; use sqlite:PATH")
     if scheme not in {"sqlite", "memory"} or bool(rest) != (scheme == "sqlite"):
-        raise LedgerError(f"accounts {url!r}: should be sqlite:PATH or memory:")
+        raise AccountsDatabaseError(f"accounts {url!r}: should be sqlite:PATH or memory:")
     path = _private(Path(rest)) if rest else ":memory:"
     database = await Database.open(path, MIGRATIONS)
-    return Ledger(
+    return AccountsDatabase(
         SqliteAccounts(database, new_id),
         SqliteOutbox(database),
         SqliteClaims(database),
@@ -63,5 +66,5 @@ def _private(path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise LedgerError(f"accounts {path}: {error.strerror}") from error
+        raise AccountsDatabaseError(f"accounts {path}: {error.strerror}") from error
     return path

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.accounts.open import Ledger, open_ledger
+from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.accounts.tokens import Tokens, Unauthenticated
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -18,37 +18,37 @@ import asyncio, sys
 from datetime import UTC, datetime
 from steelyard.testing.engines.claims import at_most, claim
 from steelyard.testing.engines.outbox import row
-from steelyard.accounts.open import open_ledger
+from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.tokens import bootstrap
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 """
 WRITES = """
-async def requests(ledger):
+async def requests(accounts_database):
     for n in range(1_000_000):
-        await ledger.outbox.add(row(f"c{n}"), [row(f"c{n}-1"), row(f"c{n}-2")])
-        await ledger.outbox.sent(f"c{n}", (0, n))
+        await accounts_database.outbox.add(row(f"c{n}"), [row(f"c{n}-1"), row(f"c{n}-2")])
+        await accounts_database.outbox.sent(f"c{n}", (0, n))
         print("request", n, flush=True)
 
-async def states(ledger):
-    leader = await ledger.claims.lead("one", NOW)
+async def states(accounts_database):
+    leader = await accounts_database.claims.lead("one", NOW)
     for n in range(1_000_000):
-        await ledger.claims.apply([(f"e{n}", claim(f"e{n}"))], 1, {0: n + 1}, leader)
-        await ledger.claims.admit(f"e{n}", NOW, at_most(20), leader)
+        await accounts_database.claims.apply([(f"e{n}", claim(f"e{n}"))], 1, {0: n + 1}, leader)
+        await accounts_database.claims.admit(f"e{n}", NOW, at_most(20), leader)
         print("state", n, flush=True)
 
 async def main():
-    ledger = await open_ledger(sys.argv[1])
-    await asyncio.gather(requests(ledger), states(ledger))
+    accounts_database = await open_accounts_database(sys.argv[1])
+    await asyncio.gather(requests(accounts_database), states(accounts_database))
 """
 STARTS = """
 async def main():
-    ledger = await open_ledger(sys.argv[1])
+    accounts_database = await open_accounts_database(sys.argv[1])
     print("ready", flush=True)
     sys.stdin.readline()
-    token = await bootstrap(ledger.accounts, "administrator", NOW)
-    leader = await ledger.claims.lead("one", NOW)
-    added = await ledger.outbox.add(row(sys.argv[2], key="k"))
-    await ledger.close()
+    token = await bootstrap(accounts_database.accounts, "administrator", NOW)
+    leader = await accounts_database.claims.lead("one", NOW)
+    added = await accounts_database.outbox.add(row(sys.argv[2], key="k"))
+    await accounts_database.close()
     print(token, leader, added.command, flush=True)
 """
 
@@ -88,24 +88,26 @@ def at_the_same_time(processes: Sequence[subprocess.Popen[str]]) -> list[list[st
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return f"sqlite:{tmp_path / 'ledger.db'}"
+    return f"sqlite:{tmp_path / 'accounts.db'}"
 
 
 @pytest.fixture
-async def ledger(url: str) -> AsyncIterator[Ledger]:
-    opened = await open_ledger(url)
+async def accounts_database(url: str) -> AsyncIterator[AccountsDatabase]:
+    opened = await open_accounts_database(url)
     yield opened
     await opened.close()
 
 
-async def test_what_was_confirmed_is_there_after_kill_9(ledger: Ledger, url: str) -> None:
+async def test_what_was_confirmed_is_there_after_kill_9(
+    accounts_database: AccountsDatabase, url: str
+) -> None:
     said = await asyncio.to_thread(killed_after, 80, start(WRITES, url))
-    await requests_are_whole(ledger, said["request"])
-    await states_are_whole(ledger, said["state"])
+    await requests_are_whole(accounts_database, said["request"])
+    await states_are_whole(accounts_database, said["state"])
 
 
-async def requests_are_whole(ledger: Ledger, confirmed: int) -> None:
-    rows = await ledger.outbox.pending()
+async def requests_are_whole(accounts_database: AccountsDatabase, confirmed: int) -> None:
+    rows = await accounts_database.outbox.pending()
     first = [row.command for row in rows[::3]]
     assert first[: confirmed + 1] == [f"c{n}" for n in range(confirmed + 1)]
     assert [row.command for row in rows] == [
@@ -114,30 +116,30 @@ async def requests_are_whole(ledger: Ledger, confirmed: int) -> None:
     assert all(rows[3 * n].position == (0, n) for n in range(confirmed + 1))
 
 
-async def states_are_whole(ledger: Ledger, confirmed: int) -> None:
-    claims = await ledger.claims.unfinished()
+async def states_are_whole(accounts_database: AccountsDatabase, confirmed: int) -> None:
+    claims = await accounts_database.claims.unfinished()
     assert len(claims) > confirmed
-    assert await ledger.claims.positions(1) == {0: len(claims)}
+    assert await accounts_database.claims.positions(1) == {0: len(claims)}
     admitted = [claim for claim in claims if claim.admitted_at]
     assert min(confirmed + 1, 20) <= len(admitted) <= 20
 
 
-async def test_processes_that_start_at_once_agree(ledger: Ledger, url: str) -> None:
+async def test_processes_that_start_at_once_agree(accounts_database: AccountsDatabase, url: str) -> None:
     """Processes agree on one signing key, one administrator, one row of a key; each has an epoch of its own."""
     processes = [start(STARTS, url, f"c{n}") for n in range(3)]
     said = await asyncio.to_thread(at_the_same_time, processes)
-    assert len(await ledger.accounts.signing_keys()) == 1
-    [administrator] = await ledger.accounts.list()
+    assert len(await accounts_database.accounts.signing_keys()) == 1
+    [administrator] = await accounts_database.accounts.list()
     assert len({leader for _, leader, _ in said}) == len(said)
     assert len({command for _, _, command in said}) == 1
     assert len(administrator.apiKeys) == 1
-    verdicts = [await verdict(ledger, token) for token, _, _ in said]
+    verdicts = [await verdict(accounts_database, token) for token, _, _ in said]
     assert sorted(verdicts) == ["good", "the token was revoked", "the token was revoked"]
 
 
-async def verdict(ledger: Ledger, token: str) -> str:
+async def verdict(accounts_database: AccountsDatabase, token: str) -> str:
     try:
-        await Tokens(ledger.accounts).authenticate(token, NOW)
+        await Tokens(accounts_database.accounts).authenticate(token, NOW)
     except Unauthenticated as error:
         return str(error)
     return "good"

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from steelyard.accounts.database import Accounts, NoSuchAccount
-from steelyard.accounts.open import Ledger, open_ledger
+from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.accounts.tokens import EVERYTHING, Principal, Tokens, Unauthenticated, bootstrap
 from steelyard.schema.account import AccessGrant, Account, Identity
 
@@ -24,15 +24,15 @@ EDIT = AccessGrant(resources=["datasets"], functions=["edit"], accounts=["a"])
 
 
 @pytest.fixture
-async def ledger(tmp_path: Path) -> AsyncIterator[Ledger]:
-    opened = await open_ledger(f"sqlite:{tmp_path / 'ledger.db'}")
+async def accounts_database(tmp_path: Path) -> AsyncIterator[AccountsDatabase]:
+    opened = await open_accounts_database(f"sqlite:{tmp_path / 'accounts.db'}")
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-def accounts(ledger: Ledger) -> Accounts:
-    return ledger.accounts
+def accounts(accounts_database: AccountsDatabase) -> Accounts:
+    return accounts_database.accounts
 
 
 @pytest.fixture
@@ -107,8 +107,10 @@ async def test_who_bears_it_may_what_it_grants(accounts: Accounts, tokens: Token
     assert not principal.covers([EDIT])
 
 
-async def test_the_database_has_no_token_in_it(ledger: Ledger, tokens: Tokens, tmp_path: Path) -> None:
-    token = await minted(tokens, await alice(ledger.accounts, GET), GET)
+async def test_the_database_has_no_token_in_it(
+    accounts_database: AccountsDatabase, tokens: Tokens, tmp_path: Path
+) -> None:
+    token = await minted(tokens, await alice(accounts_database.accounts, GET), GET)
     held = content(tmp_path)
     assert part(token, 1)["jti"].encode() in held
     assert token.rpartition(".")[2].encode() not in held
@@ -187,7 +189,7 @@ async def test_what_another_process_changes_counts_too(
     account = await alice(accounts, GET)
     token = await minted(tokens, account, GET)
     await tokens.authenticate(token, NOW)
-    other = await open_ledger(f"sqlite:{tmp_path / 'ledger.db'}")
+    other = await open_accounts_database(f"sqlite:{tmp_path / 'accounts.db'}")
     await other.accounts.revoke(account.id or "")
     await other.close()
     assert "revoked" in await refusal(tokens, token)

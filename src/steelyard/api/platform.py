@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from steelyard.accounts.database import Accounts
-from steelyard.accounts.open import Ledger
+from steelyard.accounts.open import AccountsDatabase
 from steelyard.accounts.tokens import Tokens
 from steelyard.api.commands.commands import Commands
 from steelyard.api.commands.outcomes import OutcomeReader
@@ -31,7 +31,7 @@ class Platform:
 
     log: Log
     view: View
-    ledger: Ledger
+    accounts_database: AccountsDatabase
     store: Store
     settings: ApiSettings
     signing_secret: bytes
@@ -49,7 +49,7 @@ class Api:
     """State of one API process, which all requests share."""
 
     def __init__(self, platform: Platform, replicas: Replicas | None = None) -> None:
-        log, view, outbox = platform.log, platform.view, platform.ledger.outbox
+        log, view, outbox = platform.log, platform.view, platform.accounts_database.outbox
         self.platform = platform
         self.outcomes = OutcomeReader(log)
         self.relay = OutboxRelay(log, view, outbox, self.outcomes, platform.clock)
@@ -62,11 +62,11 @@ class Api:
         self.commands = Commands(
             log, view, outbox, self.outcomes, self.relay, platform.settings, platform.new_id
         )
-        self.tokens = Tokens(platform.ledger.accounts, new_id=platform.new_id)
+        self.tokens = Tokens(platform.accounts_database.accounts, new_id=platform.new_id)
         self.replicas = replicas or Replicas()
         self.healthy = False
         self.pod_logs: PodLogs | None = FolderPodLogs(platform.pods) if platform.pods else None
 
     @property
     def accounts(self) -> Accounts:
-        return self.platform.ledger.accounts
+        return self.platform.accounts_database.accounts

@@ -72,6 +72,7 @@ class RestCluster:
         pages = self.pages(resource, namespace, label_selector=label_selector, field_selector=field_selector)
         async for page in pages:
             items += page.items
+            # A watch goes on from the version of the first page: later pages are of the same snapshot.
             version = version or page.resource_version
         return ObjectList(items, version)
 
@@ -133,6 +134,7 @@ class RestCluster:
     ) -> None:
         options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         if uid is not None:
+            # A namesake that was created meanwhile has another uid, and is not deleted: 409.
             options["preconditions"] = {"uid": uid}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
@@ -157,6 +159,7 @@ class RestCluster:
         ) as answer:
             async for line in _lines(answer.content):
                 event = orjson.loads(line)
+                # A watch has answered 200 long before: its errors, such as 410 Gone, come as events.
                 if event["type"] == "ERROR":
                     raise error_from_status(event["object"])
                 yield WatchEvent(event["type"], event["object"])
@@ -175,6 +178,7 @@ class RestCluster:
         given: dict[str, Any] = {"container": container, "sinceTime": since, "tailLines": tail}
         query = {name: str(value) for name, value in given.items() if value not in ("", None)}
         query |= {name: "true" for name, given in (("follow", follow), ("previous", previous)) if given}
+        # The only way to go on after a broken connection without lines twice: `sinceTime` knows whole seconds.
         query["timestamps"] = "true"
         timeout = _WATCH_TIMEOUT if follow else _TIMEOUT
         path = PODS.path(namespace, quote(pod), "log")
@@ -221,6 +225,7 @@ class RestCluster:
             credential = await self._login.current() if self._login else None
             token = credential.token if credential else self._token() if self._token else ""
             if token:
+                # Asked at each request: tokens of Pods are replaced in their file before they end.
                 headers["Authorization"] = f"Bearer {token}"
             tls = (credential.tls if credential else None) or self._tls or True
             try:
@@ -240,6 +245,7 @@ class RestCluster:
     def _open(self) -> aiohttp.ClientSession:
         """The session, which needs a running loop and therefore begins with the first request."""
         if self._session is None:
+            # No limit on connections: each watch holds one all the time, and would keep short requests waiting.
             connector = aiohttp.TCPConnector(limit=0, ssl=self._tls if self._tls else True)
             self._session = aiohttp.ClientSession(
                 connector=connector, trust_env=False, headers={"User-Agent": "steelyard"}
@@ -267,6 +273,7 @@ def _error(answer: aiohttp.ClientResponse, body: bytes) -> ApiError:
         status = {"message": body[:500].decode(errors="replace")}
     if not isinstance(status, dict):
         status = {}
+    # API servers that are overloaded say when to come again in a header, proxies before them too.
     wait = answer.headers.get("Retry-After", "")
     if wait.isdigit():
         status["details"] = {"retryAfterSeconds": int(wait), **(status.get("details") or {})}

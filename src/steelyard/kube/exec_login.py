@@ -125,6 +125,7 @@ class ExecLogin:
 
     async def current(self) -> Credential:
         """A credential that is good; the program runs once, however many requests wait. Raises LoginFailed."""
+        # One program at a time: many requests wait at a start, and each would open a browser of its own.
         async with self._asking:
             if self._newest is None or (
                 self._newest.expires is not None and self._now() >= self._newest.expires - MARGIN
@@ -135,6 +136,7 @@ class ExecLogin:
 
     def refused(self, credential: Credential) -> None:
         """The API did not take it: the next request needs another, unless there is one already."""
+        # Several requests may have failed with the same credential: the new one of the first must not be thrown away.
         if self._newest is credential:
             self._newest = None
 
@@ -162,6 +164,7 @@ class ExecLogin:
                 plugin.command,
                 *plugin.args,
                 env={**os.environ, **plugin.env, VARIABLE: json.dumps(info)},
+                # A program that asks although nobody is there reads the end of the file, and fails instead of waiting.
                 stdin=None if interactive else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=None if interactive else asyncio.subprocess.PIPE,
@@ -177,6 +180,7 @@ class ExecLogin:
         except TimeoutError:
             raise self._failed(f"it did not end within {SECONDS:.0f} s") from None
         finally:
+            # Also after a cancellation: no login program is left behind.
             if process.returncode is None:
                 process.kill()
                 await process.wait()
@@ -202,6 +206,7 @@ class ExecLogin:
         token, certificate, key = (
             str(status.get(name) or "") for name in ("token", "clientCertificateData", "clientKeyData")
         )
+        # client-go's contract: a token, or a certificate together with its key, or both.
         if bool(certificate) != bool(key) or not (token or certificate):
             raise self._failed("its status has neither a token nor clientCertificateData with clientKeyData")
         if not token.isprintable():
@@ -218,6 +223,7 @@ class ExecLogin:
             raise self._failed(
                 f"its expirationTimestamp {str(text)[:40]!r} is not a time such as 2030-01-31T12:00:00Z"
             ) from None
+        # RFC 3339 demands a zone; some plugins leave it out and mean UTC.
         return when if when.tzinfo else when.replace(tzinfo=UTC)
 
     def _failed(self, why: str) -> LoginFailed:

@@ -41,6 +41,11 @@ def controller_uid(obj: Json) -> str | None:
     return owner["uid"] if owner else None
 
 
+def spec_of(obj: Json) -> Json:
+    """The specification; also that of a Pod template."""
+    return obj.get("spec") or {}
+
+
 def status_of(obj: Json) -> Json:
     return obj.get("status") or {}
 

@@ -126,6 +126,7 @@ class Store:
 
     def since(self, version: int) -> list[Change]:
         """The changes after `version`, or Gone."""
+        # As etcd compacts: a watch from before has missed changes, and has to list anew.
         if version < self._compacted:
             raise Gone(f"too old resource version: {version} ({self._compacted})")
         return self._history[bisect_right(self._history, version, key=attrgetter("version")) :]
@@ -149,6 +150,8 @@ class Store:
         old = stored.load()
         new = change(old)
         rules.check_preconditions(key.resource, old, new)
+        # The version stands beside the bytes: otherwise no two states would ever be equal, and no exploration would
+        # end.
         del old["metadata"]["resourceVersion"]
         return self._write("MODIFIED", key, rules.updated(key.resource, old, new, subresource))
 
@@ -156,7 +159,9 @@ class Store:
         """A Pod on a node only gets its deletionTimestamp, unless its grace is 0."""
         stored = self._stored(key)
         old: Json = orjson.loads(stored.raw)
+        # As the API does: a delete with another object's uid is a conflict.
         rules.check_preconditions(key.resource, old, {"metadata": {"uid": uid}})
+        # The kubelet deletes the Pod when its containers have ended; until then it exists, and its name is taken.
         if remainder := rules.terminating(key.resource, old, grace_seconds, self.now()):
             self._write("MODIFIED", key, remainder)
             return
@@ -190,6 +195,7 @@ class Store:
     def collect(self) -> int:
         """Garbage collection: delete objects whose owners are all gone, until none is left; how many."""
         deleted = 0
+        # Children of children are found only after their owners are gone.
         while orphans := self._without_owners():
             for key in orphans:
                 self.delete(key)
@@ -247,6 +253,7 @@ class Store:
     def _record(self, change: Change) -> None:
         self.version = change.version
         self._history.append(change)
+        # The older half is forgotten at once: cutting one entry at each change would copy the list each time.
         if len(self._history) > self.history_limit:
             half = len(self._history) // 2
             self._compacted = self._history[half - 1].version

@@ -66,7 +66,7 @@ async def restore_log(settings: Settings, now: datetime) -> Accepted:
 
 
 async def _accept(opened: Engines, settings: Settings, restored: Restored | None) -> Accepted:
-    resent = await accept(opened.log, outlets(opened, settings), opened.ledger.outbox)
+    resent = await accept(opened.log, outlets(opened, settings), opened.accounts_database.outbox)
     return Accepted(opened.log.id, opened.log.epoch, resent, restored)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from steelyard.accounts.database import LedgerError
-from steelyard.accounts.open import Ledger, open_ledger
+from steelyard.accounts.database import AccountsDatabaseError
+from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.broker.log import STATE, Log, LogError
 from steelyard.broker.open import open_log
 from steelyard.errors import Refused, SteelyardError
@@ -33,7 +33,7 @@ class Engines:
 
     log: Log
     view: View
-    ledger: Ledger
+    accounts_database: AccountsDatabase
     store: Store
     backup: Store
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
@@ -61,11 +61,11 @@ async def open_engines(settings: Settings, advice: str = "") -> AsyncIterator[En
         with _in_words(advice):
             log = await open_log(settings.log)
             stack.push_async_callback(log.close)
-            ledger = await open_ledger(settings.accounts)
-            stack.push_async_callback(ledger.close)
+            accounts_database = await open_accounts_database(settings.accounts)
+            stack.push_async_callback(accounts_database.close)
             view = await open_view(settings.view)
             stack.push_async_callback(view.close)
-        yield Engines(log, view, ledger, open_store(settings.storage), open_store(settings.backup))
+        yield Engines(log, view, accounts_database, open_store(settings.storage), open_store(settings.backup))
 
 
 def outlets(opened: Engines, settings: Settings) -> Outlets:
@@ -73,7 +73,7 @@ def outlets(opened: Engines, settings: Settings) -> Outlets:
         view=(f"view {settings.view}", opened.view),
         backup=(f"backup {settings.backup}", BackupOutlet(opened.backup)),
         storage=(f"storage {settings.storage}", StorageOutlet(opened.store)),
-        accounts=(f"accounts {settings.accounts}", opened.ledger.origin),
+        accounts=(f"accounts {settings.accounts}", opened.accounts_database.origin),
     )
 
 
@@ -125,9 +125,9 @@ async def _witness(settings: Settings) -> str | None:
             await log.close()
             return f"log {settings.log}" if any(ends.values()) else None
         if _loss(settings.accounts) is None:
-            ledger = await open_ledger(settings.accounts)
-            origin = await ledger.origin.origin()
-            await ledger.close()
+            accounts_database = await open_accounts_database(settings.accounts)
+            origin = await accounts_database.origin.origin()
+            await accounts_database.close()
             return f"accounts {settings.accounts}" if origin is not None else None
     return None
 
@@ -144,7 +144,7 @@ def _in_words(advice: str = "") -> Iterator[None]:
         raise
     except StorageError as error:
         raise SteelyardError(str(error)) from error
-    except (DatabaseError, LedgerError, LogError, ViewError) as error:
+    except (DatabaseError, AccountsDatabaseError, LogError, ViewError) as error:
         damaged = any(isinstance(cause, Damaged | WrongSchema) for cause in _with_causes(error))
         raise Refused(f"{error}; or move it away. {advice}" if damaged and advice else str(error)) from error
 

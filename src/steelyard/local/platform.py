@@ -84,7 +84,7 @@ async def _serve(
     platform = Platform(
         log=opened.log,
         view=opened.view,
-        ledger=opened.ledger,
+        accounts_database=opened.accounts_database,
         store=opened.store,
         settings=settings.api,
         signing_secret=state.signing_secret.read_text().strip().encode(),
@@ -93,7 +93,7 @@ async def _serve(
         new_id=random_id,
         registry=opened.registry,
     )
-    token = await administrator_token(state, opened.ledger.accounts)
+    token = await administrator_token(state, opened.accounts_database.accounts)
 
     async def say(url: str) -> None:
         write_platform(state, f"{(settings.api.public_url or url).rstrip('/')}/v0", token)
@@ -126,8 +126,8 @@ async def _service(
     name: str, opened: Engines, settings: Settings, state: StateDir, stack: AsyncExitStack
 ) -> Service:
     """One service as a coroutine function of `stop`, on its engines."""
-    from steelyard.services.aggregator import run as aggregator
-    from steelyard.services.reaper import run as reaper
+    from steelyard.services.aggregator import aggregator
+    from steelyard.services.reaper import reaper
     from steelyard.services.sinks import view as sinks
 
     log, view, backup = opened.log, opened.view, opened.backup
@@ -146,15 +146,15 @@ async def _service(
 
 
 def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster) -> Service:
-    from steelyard.services.informer import run as informer
+    from steelyard.services.informer import status_informer as informer
     from steelyard.services.orchestrator.metrics import OrchestratorMetrics
+    from steelyard.services.orchestrator.orchestrator import run_orchestrator
     from steelyard.services.orchestrator.rules import rules_of
-    from steelyard.services.orchestrator.run import run_orchestrator
 
     candidate = process_candidate()
     if name == "informer":
         return lambda stop: informer.run_informer(opened.log, cluster, candidate=candidate, stop=stop)
-    claims, chosen, rules = opened.ledger.claims, settings.orchestrator, rules_of(settings.quotas)
+    claims, chosen, rules = opened.accounts_database.claims, settings.orchestrator, rules_of(settings.quotas)
     metrics = OrchestratorMetrics(opened.registry)
     return lambda stop: run_orchestrator(
         opened.log,

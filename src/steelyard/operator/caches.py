@@ -73,7 +73,9 @@ class InformerCaches:
             indexes={BY_OWNER: _owner, BY_STATE: _state, **(JOB_INDEXES if training else {})},
             transform=slim_job if training else drop_managed_fields,
             on_change=self._resource_changed(kind),
+            # A cluster may lack some of the kinds: the operator serves those whose definitions are installed.
             optional=True,
+            # Tens of thousands of jobs are kept; evaluations and the like are few.
             packed=training,
         )
 
@@ -82,6 +84,7 @@ class InformerCaches:
             cluster,
             kind,
             namespace=namespace,
+            # Only the platform's own children: a cluster may have far more Jobs and Pods of others.
             label_selector=ENTITY,
             indexes={BY_OWNER: _owner},
             transform=slim,
@@ -105,6 +108,7 @@ class InformerCaches:
 
     async def synced(self) -> None:
         for informer in self._informers():
+            # A reconciliation with half a cache would create what is there already.
             await informer.synced.wait()
 
     # ---- objects that the edge reads
@@ -150,6 +154,7 @@ class InformerCaches:
             metadata = (new or old or {})["metadata"]
             key = Key(resource, metadata["namespace"], metadata["name"])
             if new is None:
+                # By uid, not by name: a resource that was created again is another owner.
                 self._owners.pop(metadata["uid"], None)
             else:
                 self._owners[metadata["uid"]] = key
@@ -160,6 +165,7 @@ class InformerCaches:
 
     def _child_changed(self, old: Json | None, new: Json | None) -> None:
         for uid in {*_owner(old or {}), *_owner(new or {})}:
+            # The owner may not be in the cache yet; its own arrival wakes it then.
             if uid in self._owners:
                 self._watcher.changed(self._owners[uid])
 
@@ -182,5 +188,6 @@ def slim(obj: Json) -> Json:
     obj["metadata"].pop("managedFields", None)
     obj["metadata"].pop("annotations", None)
     obj.pop("spec", None)
+    # The operator writes ConfigMaps and never reads them.
     obj.pop("data", None)
     return obj

@@ -54,6 +54,7 @@ class Children:
 def observe(resource: Json, objects: Iterable[Json], pods: Iterable[Json]) -> Children:
     """Select the resource's own children from the objects and Pods that a cache shows."""
     uid = resource["metadata"]["uid"]
+    # By the owner's uid, not by labels, which anybody can set.
     own = tuple(child for child in objects if controller_uid(child) == uid)
     return Children(own, tuple(pod for pod in pods if labels_of(pod).get(OWNER) == uid))
 
@@ -84,10 +85,12 @@ def job_outcome(
     if job is None:
         return JobOutcome("missing")
     pods = children.pods_of(job)
+    # The Job's own conditions come first: its Pods may be gone, or be those of an earlier attempt of the kubelet.
     if complete := true_condition(job, "Complete"):
         return JobOutcome("succeeded", message=complete.get("message", ""))
     if failed := true_condition(job, "Failed"):
         return _failure(failed, pods, now)
+    # Its name is taken until it is gone; a new Job can only be created after that.
     if is_deleting(job):
         return JobOutcome("waiting", message=f"Job {job['metadata']['name']} is being deleted")
     for pod in pods:
@@ -97,6 +100,7 @@ def job_outcome(
 
 
 def _failure(condition: Json, pods: Sequence[Json], now: datetime) -> JobOutcome:
+    # Another attempt would have the same deadline, of which nothing is left.
     if condition.get("reason") == "DeadlineExceeded":
         return JobOutcome("failed", "Timeout", condition.get("message", ""), permanent=True)
     failures = [failure for pod in pods if (failure := _pod_failure(pod))]
@@ -115,8 +119,11 @@ def _pod_failure(pod: Json) -> JobOutcome | None:
     """Conclude why a Pod failed; None if no container of it has failed."""
     status = status_of(pod)
     reason = status.get("reason") or ""
+    # The embedded kubelet's check: a server that listens on all addresses would be open to the network. A repeat would
+    # do the same.
     if reason == "BoundToAllAddresses":
         return JobOutcome("failed", reason, status.get("message", ""), permanent=True)
+    # Evicted, preempted, or its node went: not the step's fault, so it uses up no attempt.
     if true_condition(pod, "DisruptionTarget") or reason in DISRUPTIONS:
         return JobOutcome("failed", "Disrupted", status.get("message") or reason, counted=False)
     for container in all_container_statuses(pod):
@@ -136,6 +143,7 @@ def _pod_failure(pod: Json) -> JobOutcome | None:
 
 
 def _container_failure(terminated: Json) -> JobOutcome:
+    # Another attempt would need the same memory.
     if terminated.get("reason") == "OOMKilled":
         return JobOutcome("failed", "OOMKilled", "the step used more memory than its limit", permanent=True)
     code, message = termination_message(terminated)
@@ -160,17 +168,20 @@ def _pod_trouble(pod: Json, now: datetime, settings: OperatorSettings) -> JobOut
     ready = conditions.get("Ready")
     if ready and ready["status"] != "True" and ready.get("reason") in {"NodeNotReady", "NodeLost"}:
         since = parse_time(ready["lastTransitionTime"])
+        # Time that this machine slept does not count: after a lid was closed, every node seems silent.
         lost = later(since, settings.node_lost_seconds + settings.sleeps.since(since))
         if now >= lost:
             return JobOutcome("failed", "NodeLost", "the Pod's node is lost", counted=False)
         return JobOutcome("running", message="the Pod's node does not answer", requeue_at=lost)
     if image := waiting_image(pod):
         created = parse_time(pod["metadata"]["creationTimestamp"])
+        # A registry that is away for a minute gives the same reasons as an image that does not exist.
         limit = later(created, settings.image_error_seconds + settings.sleeps.since(created))
         if now >= limit:
             return JobOutcome("failed", "BadImage", image, permanent=True)
         return JobOutcome("waiting", "BadImage", image, requeue_at=limit)
     scheduled = conditions.get("PodScheduled")
+    # The message is the scheduler's, who alone knows which resource is short.
     if scheduled and scheduled["status"] == "False":
         return JobOutcome("waiting", "Unschedulable", scheduled.get("message", ""))
     return None

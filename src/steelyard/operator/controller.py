@@ -62,6 +62,7 @@ class Controller:
     async def sync(self, key: Key, now: datetime) -> Synced:
         """Reconcile one resource. Raises Stale, ApiError or Defect, after which the caller tries again later."""
         resource = self._caches.resource(key.resource, key.namespace, key.name)
+        # The garbage collector removes the children of what is deleted; nothing may be created for it any more.
         if resource is None or resource["metadata"].get("deletionTimestamp"):
             return Synced()
         try:
@@ -84,20 +85,26 @@ class Controller:
         held_up: HeldUp | None = None
         writes = Writes(self._cluster, self._caches, self._recorder, workflow, resource)
         try:
+            # Children first, the status last: a status never says what was not done, and an operator that dies in
+            # between repeats only creates.
             if await writes.carry_out(key.resource, desired, children):
                 requeue_times.append(now + UNSEEN)
+        # Another's object has a child's name: waiting would not help, and it must not be touched.
         except NameTaken as taken:
             status = workflow.name_taken(resource, str(taken), now)
         except Refused as refused:
             status = workflow.refused(resource, str(refused), now)
         except HeldUp as held:
             held_up, status = held, workflow.held_up(status, str(held), now) if workflow.held_up else status
+        # The one write of the status in a reconciliation, with everything that was decided.
         changed = await self._write_status(key.resource, resource, status)
+        # After the write: an event about a status that was refused as stale would be told again.
         for event in desired.events:
             self._recorder.record_event(resource, event)
         if changed:
             for event in workflow.status_events(resource, status_of(resource), status):
                 self._recorder.record_event(resource, event)
+        # Raised only now: the status says first why it waits, then the work queue backs off.
         if held_up:
             raise held_up.error
         if desired.delete_resource and await writes.delete_resource(key.resource):

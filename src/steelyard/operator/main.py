@@ -38,7 +38,7 @@ SETTLE_SECONDS_PER_REPLICA = 0.001
 TRAINING_KINDS = frozenset(resource.kind for resource in TRAINING)
 
 
-async def run_operator(
+async def run_operator(  # noqa: PLR0913 (the parts of the process; all but three have defaults)
     cluster: Cluster,
     settings: OperatorSettings,
     *,
@@ -102,6 +102,7 @@ class Operator:
                 for _ in range(self._settings.workers):
                     tasks.create_task(self._worker())
         finally:
+            # The process may go on as a candidate: its metrics must not name two leaders.
             self.metrics.leading.set(0)
             self._queue.close()
 
@@ -111,11 +112,13 @@ class Operator:
         self._queue.add(key)
 
     def replica_changed(self, key: Key, replicas: int) -> None:
+        # A thousand Pods that start together are one reconciliation, not a thousand: each writes the whole status.
         self._queue.add_after(key, SETTLE_SECONDS + replicas * SETTLE_SECONDS_PER_REPLICA)
 
     def pod_changed(self, key: Key, old: Json | None, new: Json) -> None:
         child_events = self._workflows[key.resource].child_events
         events = tuple(child_events.pod_trouble(old, new)) if child_events else ()
+        # Looked up only for news: most changes of Pods call for no event.
         owner = self._caches.resource(key.resource, key.namespace, key.name) if events else None
         if owner:
             for event in events:
@@ -135,6 +138,7 @@ class Operator:
         kind, began = key.resource.kind, time.perf_counter()
         try:
             synced = await self._controller.sync(key, self._now())
+        # Not a failure: the cache was behind the API, and the next attempt decides on newer objects.
         except Stale as stale:
             _log.debug("%s %s/%s: %s", kind, key.namespace, key.name, stale)
             self._retry(key, "stale")
@@ -156,6 +160,8 @@ class Operator:
     def _requeue(self, key: Key, synced: Synced) -> None:
         self.metrics.syncs.labels(key.resource.kind, "done").inc()
         if synced.requeue_at:
+            # At least 50 ms: a time that has just passed would otherwise reconcile in a busy loop until the cache
+            # follows.
             seconds = (synced.requeue_at - self._now()).total_seconds()
             self._queue.add_after(key, min(max(0.05, seconds), DAY))
         if synced.more:  # the cache shows the write already, so that no watch announces it

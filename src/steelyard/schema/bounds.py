@@ -61,18 +61,23 @@ def check_json(value: object, depth: int = ENTITY_DEPTH) -> None:
                     _check_text(name)
                 check_json(child, depth - 1)
             except Unkeepable as error:
+                # Collected on the way out: on the way in, a path would be built for every value of every request.
                 error.path.append(str(name))
                 raise
+    # SQLite's INTEGER and orjson end at 64 bits; Python's own numbers do not.
     elif isinstance(value, int) and not -INT64 - 1 <= value <= INT64:
         raise Unkeepable("should be a number of at most 64 bits")
+    # JSON has no word for infinity: written as null, it would come back as another value.
     elif isinstance(value, float) and not isfinite(value):
         raise Unkeepable("should be a finite number")
 
 
 def _check_text(text: str) -> None:
+    # PostgreSQL takes no NUL, and neither do environment variables and arguments.
     if "\x00" in text:
         raise Unkeepable("holds the character NUL, which is not allowed")
     try:
+        # Python's JSON reader takes half a surrogate pair, which UTF-8 cannot hold.
         text.isascii() or text.encode()
     except UnicodeEncodeError:
         raise Unkeepable("holds half a surrogate pair, which is no character") from None

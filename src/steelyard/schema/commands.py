@@ -239,10 +239,12 @@ class _Head(BaseModel):
 def parse_command(message: bytes) -> Command:
     """Return the command of a message. Raises MalformedCommand, FutureSchema."""
     try:
+        # The version first: a command of a newer schema must stop the partition, whatever else is unknown in it.
         head = _Head.model_validate_json(message)
         check_version(head.schemaVersion)
         if head.command in _IMPLEMENTED:
             return _KNOWN.validate_json(message)
+        # Published, and not implemented here: rejected with that reason, not put in quarantine as malformed.
         if head.command in COMMANDS:
             return UnknownCommand.model_validate_json(message)
     except ValidationError as error:

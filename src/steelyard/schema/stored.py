@@ -20,6 +20,7 @@ def entity_json(content: Mapping[str, Any], most: int = ENTITY_BYTES) -> bytes:
     """Return the JSON of an entity in log and view. Raises Unkeepable."""
     check_json(content)
     text = orjson.dumps(content)
+    # Measured on the bytes as they are stored, so that the API and the aggregator never differ.
     if len(text) > most:
         raise Unkeepable(
             f"the entity would have {len(text)} bytes; at most {most} are allowed", too_large=True

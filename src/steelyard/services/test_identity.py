@@ -7,7 +7,7 @@ from itertools import count
 import orjson
 import pytest
 
-from steelyard.accounts.open import Ledger, open_ledger
+from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import OUTCOMES, STATE, Message
 from steelyard.schema.base import DyffEntity
@@ -41,7 +41,7 @@ class Installation:
 
     log: MemoryLog
     view: MemoryView
-    ledger: Ledger
+    accounts_database: AccountsDatabase
     backup: Store
     storage: Store
 
@@ -51,7 +51,7 @@ class Installation:
             view=("view", self.view),
             backup=("backup", BackupOutlet(self.backup)),
             storage=("storage", StorageOutlet(self.storage)),
-            accounts=("accounts", self.ledger.origin),
+            accounts=("accounts", self.accounts_database.origin),
         )
 
     async def enter(self) -> None:
@@ -91,13 +91,13 @@ async def log_of(*entities: DyffEntity, id: str = "0123456789", epoch: int = 1) 
 @pytest.fixture
 async def used() -> AsyncIterator[Installation]:
     """Three entities, all of them followed."""
-    ledger = await open_ledger("memory:")
-    made = Installation(MemoryLog(id="0123456789"), MemoryView(), ledger, store(), store())
+    accounts_database = await open_accounts_database("memory:")
+    made = Installation(MemoryLog(id="0123456789"), MemoryView(), accounts_database, store(), store())
     await made.enter()
     await aggregate(made.log, *(message(create(entity)) for entity in (EVALUATION, MODEL, DATASET)))
     await made.follow()
     yield made
-    await ledger.close()
+    await accounts_database.close()
 
 
 async def test_the_first_start_writes_the_logs_id_into_every_outlet(used: Installation) -> None:
@@ -108,12 +108,12 @@ async def test_the_first_start_writes_the_logs_id_into_every_outlet(used: Instal
 
 @pytest.mark.parametrize("fresh", ["", "view", "view backup", "view backup accounts"])
 async def test_a_first_start_that_was_cut_short_is_taken_up(fresh: str) -> None:
-    ledger = await open_ledger("memory:")
-    made = Installation(MemoryLog(), MemoryView(), ledger, store(), store())
+    accounts_database = await open_accounts_database("memory:")
+    made = Installation(MemoryLog(), MemoryView(), accounts_database, store(), store())
     for name in fresh.split():
         await made.outlets.all()[name].set_origin(made.log.id, made.log.epoch)
     await made.enter()
-    await ledger.close()
+    await accounts_database.close()
 
 
 STRANGERS: dict[str, tuple[Callable[[], Awaitable[MemoryLog]], str]] = {
@@ -138,7 +138,7 @@ async def test_another_log_is_refused_and_nothing_changes(
 
 
 async def test_a_copy_from_before_an_acceptance_is_refused(used: Installation) -> None:
-    await accept(used.log, used.outlets, used.ledger.outbox)
+    await accept(used.log, used.outlets, used.accounts_database.outbox)
     copy = replace(used, log=await log_of(EVALUATION, MODEL, DATASET))
     assert "has seen epoch 2 of the log: an older copy of the log was put back" in await copy.refusal()
 
@@ -146,15 +146,18 @@ async def test_a_copy_from_before_an_acceptance_is_refused(used: Installation) -
 async def test_a_command_that_the_log_has_lost_is_missed_though_nobody_had_read_it(
     used: Installation,
 ) -> None:
-    await used.ledger.outbox.add(row("c1"))
-    await used.ledger.outbox.sent("c1", (3, 1000))
+    await used.accounts_database.outbox.add(row("c1"))
+    await used.accounts_database.outbox.sent("c1", (3, 1000))
     assert "has read workflows.events up to offset 1001 of partition 3" in await used.refusal()
 
 
 async def test_accounts_that_were_made_anew_are_refused(used: Installation) -> None:
-    ledger = await open_ledger("memory:")
-    assert "accounts: is empty, and the log is not" in await replace(used, ledger=ledger).refusal()
-    await ledger.close()
+    accounts_database = await open_accounts_database("memory:")
+    assert (
+        "accounts: is empty, and the log is not"
+        in await replace(used, accounts_database=accounts_database).refusal()
+    )
+    await accounts_database.close()
 
 
 async def test_a_storage_that_is_empty_or_anothers_is_refused(used: Installation) -> None:
@@ -194,7 +197,7 @@ async def test_a_backup_that_is_lost_is_filled_again(used: Installation) -> None
 
 async def test_older_copies_of_outlets_catch_up(used: Installation) -> None:
     """The copies' positions lie within the log."""
-    older = Installation(used.log, MemoryView(), used.ledger, store(), used.storage)
+    older = Installation(used.log, MemoryView(), used.accounts_database, store(), used.storage)
     for outlet in (older.view, BackupOutlet(older.backup)):
         await outlet.set_origin(used.log.id, 1)
     await older.enter()
@@ -203,11 +206,11 @@ async def test_older_copies_of_outlets_catch_up(used: Installation) -> None:
 
 
 async def test_an_accepted_log_counts_from_an_epoch_that_outranks_all(used: Installation) -> None:
-    await accept(used.log, used.outlets, used.ledger.outbox)
-    await accept(used.log, used.outlets, used.ledger.outbox)
+    await accept(used.log, used.outlets, used.accounts_database.outbox)
+    await accept(used.log, used.outlets, used.accounts_database.outbox)
     log = await log_of(MODEL, id="9876543210")
     changed = replace(used, log=log)
-    await accept(log, changed.outlets, used.ledger.outbox)
+    await accept(log, changed.outlets, used.accounts_database.outbox)
     assert (log.id, log.epoch) == ("9876543210", 4)
     await changed.enter()
     await changed.follow()
@@ -220,16 +223,16 @@ async def test_an_acceptance_that_was_cut_short_is_taken_up(used: Installation) 
     await changed.log.begin_epoch(next_epoch(changed.log, await inspect(changed.log, changed.outlets)))
     await changed.view.set_origin(changed.log.id, changed.log.epoch)
     assert "backup: belongs to log 01234567" in await changed.refusal()
-    await accept(changed.log, changed.outlets, used.ledger.outbox)
+    await accept(changed.log, changed.outlets, used.accounts_database.outbox)
     await changed.enter()
 
 
 async def test_after_an_acceptance_the_log_replaces_what_claims_knew(used: Installation) -> None:
-    claims = used.ledger.claims
+    claims = used.accounts_database.claims
     leader = await claims.lead("one", START)
     await claims.apply([("e1", claim("e1", "Complete", 900))], 1, {0: 901}, leader)
     changed = replace(used, log=await log_of(EVALUATION))
-    await accept(changed.log, changed.outlets, used.ledger.outbox)
+    await accept(changed.log, changed.outlets, used.accounts_database.outbox)
     assert await claims.positions(changed.log.epoch) == {}
     await claims.apply([("e1", claim("e1", "Admitted", 5))], changed.log.epoch, {0: 6}, leader)
     known = await claims.get("e1")
@@ -238,7 +241,7 @@ async def test_after_an_acceptance_the_log_replaces_what_claims_knew(used: Insta
 
 
 async def test_acknowledged_creates_that_a_log_has_lost_are_sent_again(used: Installation) -> None:
-    outbox = used.ledger.outbox
+    outbox = used.accounts_database.outbox
     for command, entity in (("c1", MODEL.id), ("c2", "lost")):
         await outbox.add(row(command, entity=entity))
         await outbox.sent(command, (3, 1))
@@ -260,7 +263,7 @@ async def restored(installation: Installation) -> Restored:
     inspection = await inspect(log, outlets)
     epoch = next_epoch(log, inspection)
     done = await restore(log, installation.backup, inspection.origins["backup"], epoch, START)
-    await accept(log, outlets, installation.ledger.outbox)
+    await accept(log, outlets, installation.accounts_database.outbox)
     assert log.epoch == epoch
     return done
 
@@ -316,15 +319,17 @@ async def test_a_rebuilt_log_knows_the_last_command_of_each_entity(used: Install
 
 async def early(epoch: int) -> Installation:
     """View, backup and accounts as such a version has written them, of a log of this epoch."""
-    ledger = await open_ledger("memory:")
-    await ledger.accounts.add_signing_key("k", b"pem", START)
-    leader = await ledger.claims.lead("one", START)
-    await ledger.claims.apply([("e1", claim("e1", epoch=epoch))], epoch, {0: 1}, leader)
+    accounts_database = await open_accounts_database("memory:")
+    await accounts_database.accounts.add_signing_key("k", b"pem", START)
+    leader = await accounts_database.claims.lead("one", START)
+    await accounts_database.claims.apply([("e1", claim("e1", epoch=epoch))], epoch, {0: 1}, leader)
     view, backup = MemoryView(), store()
     await view.apply([], epoch, {0: 1})
     await backup.put("positions.json", orjson.dumps({"epoch": epoch, "positions": {"0": 1}, "swept": True}))
     await backup.put("entities/models/m1.json", b"{}")
-    return Installation(await log_of(MODEL, epoch=1_760_000_000_000), view, ledger, backup, store())
+    return Installation(
+        await log_of(MODEL, epoch=1_760_000_000_000), view, accounts_database, backup, store()
+    )
 
 
 async def test_an_installation_of_an_earlier_version_is_taken_over() -> None:
@@ -334,8 +339,8 @@ async def test_an_installation_of_an_earlier_version_is_taken_over() -> None:
     origins = (await inspect(made.log, made.outlets)).origins.values()
     assert {origin and origin.log for origin in origins} == {made.log.id}
     assert (await BackupOutlet(made.backup).positions(made.log.epoch)) == {0: 1}
-    assert await made.ledger.claims.positions(made.log.epoch) == {0: 1}
-    await made.ledger.close()
+    assert await made.accounts_database.claims.positions(made.log.epoch) == {0: 1}
+    await made.accounts_database.close()
 
 
 async def test_a_log_that_is_not_an_earlier_versions_is_refused() -> None:
@@ -343,4 +348,4 @@ async def test_a_log_that_is_not_an_earlier_versions_is_refused() -> None:
     refusal = await made.refusal()
     for name in ("view", "backup", "accounts"):
         assert f"{name}: belongs to a log of epoch 1750000000000" in refusal
-    await made.ledger.close()
+    await made.accounts_database.close()

@@ -15,15 +15,15 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.accounts.open import open_ledger
+from steelyard.accounts.open import open_accounts_database
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Message, Record
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import Command
 from steelyard.schema.status import TERMINAL
-from steelyard.services.aggregator.run import Aggregator
-from steelyard.services.orchestrator.claims import claim_change
-from steelyard.services.reaper.run import due, reap
+from steelyard.services.aggregator.aggregator import Aggregator
+from steelyard.services.orchestrator.claim_parser import parse_claim
+from steelyard.services.reaper.reaper import due, reap
 from steelyard.services.simulation.commands import (
     create,
     documentation,
@@ -260,9 +260,9 @@ def test_the_orchestrators_claims(history: list[Message], start: int, moment: in
 
     async def case() -> None:
         states = (await _judged(history, [4])).states
-        changes = [claim_change(state, lambda entity: {"slots": "1"}) for state in states]
-        ledger = await open_ledger("memory:")
-        claims = ledger.claims
+        changes = [parse_claim(state, lambda entity: {"slots": "1"}) for state in states]
+        accounts_database = await open_accounts_database("memory:")
+        claims = accounts_database.claims
         leader = await claims.lead("one", START)
         await claims.apply(changes[:moment], 1, {0: 1}, leader)
         for entity in ENTITIES:
@@ -272,7 +272,7 @@ def test_the_orchestrators_claims(history: list[Message], start: int, moment: in
         # The topic is compacted: of an entity that was forgotten and made anew, the forgetting is not read again.
         await claims.apply(list(dict(changes[start:]).items()), 1, {0: 1}, leader)
         assert [await claims.get(entity.id) for entity in ENTITIES] == before
-        await ledger.close()
+        await accounts_database.close()
 
     asyncio.run(case())
 

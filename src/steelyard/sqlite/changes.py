@@ -35,9 +35,11 @@ class Changes:
             if self._touched is not None:
                 self._watch = _watch(self._touched)
             if self._watch is not None:
+                # One watch for all who wait; inotify's descriptors are few.
                 loop.add_reader(self._watch, self._rung, self._watch)
         until = loop.time() + timeout
         patience = POLL_SECONDS if self._watch is None and self._touched is not None else SURE_SECONDS
+        # Looked at again after each wake: a touch may concern a commit that was seen already.
         while (version := self._version()) == since and (left := until - loop.time()) > 0:
             waiter = loop.create_future()
             alarm = loop.call_later(min(left, patience), _wake, waiter)
@@ -63,6 +65,7 @@ class Changes:
 
     def _rung(self, watch: int) -> None:
         with contextlib.suppress(BlockingIOError):
+            # Emptied, or the descriptor would stay readable and the loop would never rest.
             os.read(watch, 4096)
         self.wake()
 

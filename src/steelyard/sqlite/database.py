@@ -76,6 +76,7 @@ class Database:
         Each of its statements sees the last commit, not one snapshot together.
         """
         self._check()
+        # In memory there is one connection for all, which the writer's thread may be using.
         with self._writer.lock if self.path is None else contextlib.nullcontext(), named(self._name):
             return work(self._own)
 
@@ -103,6 +104,7 @@ class Database:
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
+        # Readers first: a connection that is closed under a running statement crashes the process.
         self._pool.shutdown(wait=True)
         if self.path is not None:
             self._own.close()
@@ -120,6 +122,7 @@ class Database:
         connection = self._readers.get()
         try:
             with named(self._name):
+                # One snapshot for all statements of the work, whatever others commit meanwhile.
                 connection.execute("BEGIN")
                 try:
                     return work(connection)

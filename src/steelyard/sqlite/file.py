@@ -79,6 +79,7 @@ class Turn:
 
     def _try(self) -> bool:
         try:
+            # Not a blocking lock, which would have no time limit. The kernel releases it when a process is killed.
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
@@ -117,6 +118,7 @@ def connect(path: Path | None, *, writes: bool) -> sqlite3.Connection:
         )
         try:
             connection.executescript(
+                # FULL syncs the WAL at each commit: with NORMAL a power loss could take back what was acknowledged.
                 "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY;"
                 f"PRAGMA journal_size_limit=67108864; PRAGMA query_only={'OFF' if writes else 'ON'};"
             )
@@ -129,6 +131,7 @@ def connect(path: Path | None, *, writes: bool) -> sqlite3.Connection:
 def migrate(connection: sqlite3.Connection, migrations: Sequence[str], name: str) -> None:
     """Apply the scripts that the file has not seen. Only with the turn, so that of several processes one does it."""
     with named(name):
+        # The lock is taken at once: a read that becomes a write could fail with SQLITE_BUSY in the middle.
         connection.execute("BEGIN IMMEDIATE")
         try:
             _migrate(connection, migrations, name)
@@ -140,11 +143,13 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str], name: str
 
 def _migrate(connection: sqlite3.Connection, migrations: Sequence[str], name: str) -> None:
     done = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    # A newer program may have changed what an older one would write wrongly; nothing is touched.
     if done > len(migrations):
         raise NewerSchema(
             f"{name}: was made by {maker(connection)}, which is newer than {__version__}; use that one"
         )
     there = shape(connection)
+    # Tables of somebody else: a wrong path in the settings must not end in a changed file.
     if not done and there:
         raise WrongSchema(
             f"{name}: is another database (it has the table {min(there)}); was it put in the wrong place?"

@@ -74,10 +74,12 @@ async def main(config: StepConfig, log: Log) -> str:
     spec = spec_of(config, OutputSpec)
     folder = folder_of(spec.path, json.loads(os.environ.get(MOUNTS, "{}")))
     output = opened(spec.storage.output, "spec.storage.output")
+    # Sorted, so that an attempt that comes again keeps the same files in the same order.
     paths = await asyncio.to_thread(lambda: sorted(files_below(folder)))
     if not paths:
         message = f"there is no file in {spec.path}: the program should write to the folder $STEELYARD_OUTPUT"
         raise StepFailed("OutputMissing", message, permanent=True)
+    # What the platform knows wins over what the program claims.
     source = {**claims(folder), **spec.lineage}
     carrying = Carrying(sum((folder / path).stat().st_size for path in paths))
     progress = Progress(output, "bytes", carrying.total)
@@ -85,6 +87,8 @@ async def main(config: StepConfig, log: Log) -> str:
         async with progress.kept(carrying.look):
             await _carry(folder, paths, output, carrying)
         await seal(output, VolumeManifest(source=source, files=carrying.kept))
+    # An earlier attempt kept other bytes under this path: the folder has changed since, so neither can be called the
+    # output.
     except VolumeConflict as error:
         raise StepFailed(INVALID, str(error), permanent=True) from error
     await progress.report(carrying.total, "complete", last=True)
@@ -107,6 +111,7 @@ def files_below(folder: Path) -> Iterator[str]:
     if not folder.is_dir():
         raise StepFailed("OutputMissing", f"there is no folder {folder}", permanent=True)
     for where, folders, names in os.walk(folder, onerror=_unread):
+        # os.walk does not enter links to folders, and lists them among the folders: they would be left out silently.
         links = [name for name in folders if (Path(where) / name).is_symlink()]
         for name in (*links, *names):
             path = Path(where) / name
@@ -162,6 +167,7 @@ def inside(folder: Path, path: str) -> Iterator[BinaryIO]:
 
 def _opened(folder: Path, path: str) -> int:
     try:
+        # Without O_NONBLOCK, a pipe in the user's folder would hold the step for ever.
         return os.open(folder / path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError as error:
         raise _not_readable(folder / path, path, error) from error
@@ -174,6 +180,7 @@ def claims(folder: Path) -> dict[str, str]:
     if not (folder / LINEAGE).is_file():
         return {}
     with inside(folder, LINEAGE) as file:
+        # The file is the user's, and may have any size.
         text = file.read(LINEAGE_BYTES)
     try:
         said = orjson.loads(text)

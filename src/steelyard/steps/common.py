@@ -78,6 +78,7 @@ class Log:
         }
         text = orjson.dumps(line).decode() + "\n"
         self._out.write(text)
+        # Standard output of a container is a pipe with a buffer: a kill would lose what lies in it.
         self._out.flush()
         if self.kept is not None:
             self.kept.add(text)
@@ -129,6 +130,7 @@ async def _once_room(main: StepMain, config: StepConfig, log: Log) -> str | None
         try:
             return await main(config.model_copy(update={"epoch": epoch_again(config.epoch, times)}), log)
         except Exception as error:
+            # A full disk is not the step's fault and passes; a failed attempt would be counted.
             if not no_room(error) or is_cancelled():
                 raise
             await wait_for_room(error)
@@ -153,6 +155,7 @@ def _outcome(
     except StepFailed as error:
         termination = Termination(code=error.code, message=error.message, row=error.row)
         return termination, EXIT_PERMANENT if error.permanent else EXIT_RETRY
+    # Worth a retry: what it needs may still be on its way, and another attempt costs little.
     except ObjectMissing as error:
         return Termination(code="InputMissing", message=f"there is no object {error}"), EXIT_RETRY
     except StorageFull as error:
@@ -173,6 +176,7 @@ def _last_words(log: Log, termination: Termination, status: int) -> int:
 
 async def _until_terminated(step: Awaitable[str | None], kept: KeptLog | None) -> str | None:
     """Await the step, while its log goes to storage; SIGTERM cancels it, so that its `finally` blocks run."""
+    # Kubernetes' contract: SIGTERM, then a grace period, then SIGKILL. The step is cancelled, so that it can say so.
     task = asyncio.ensure_future(step)
     keeping = asyncio.create_task(kept.keep()) if kept else None
     loop = asyncio.get_running_loop()

@@ -35,6 +35,7 @@ class Fetching:
 
     def __init__(self, remotes: Sequence[RemoteFile], scratch: Path) -> None:
         self.remotes = sorted(remotes, key=lambda remote: remote.path)
+        # One unknown size makes the sum meaningless; then files are counted.
         self.sizes_known = all(remote.size is not None for remote in remotes)
         self.total = sum(map(self.weight, remotes))
         self.done = 0
@@ -66,6 +67,7 @@ async def main(config: StepConfig, log: Log) -> None:
         scratch = Path(folder)
         remotes = await source_files(spec, scratch)
         for remote in remotes:
+            # All names are checked before anything is fetched: a bad one at the end would cost the whole transfer.
             checked_path(remote.path, "a file of the source")
         log.info("fetching", files=len(remotes), source=spec.source.kind)
         fetching = Fetching(remotes, scratch)
@@ -88,6 +90,7 @@ async def _keep(output: Store, remote: RemoteFile, scratch: Path, fetching: Fetc
     await asyncio.to_thread(remote.check, local)
     kept = await keep(output, remote.path, local)
     fetching.done += fetching.weight(remote)
+    # The disk of the Pod has room for the largest file, not for the model.
     local.unlink()
     return kept
 
@@ -98,6 +101,7 @@ async def source_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFil
         case "Upload":
             return await uploaded(spec)
         case "HuggingFaceHub":
+            # Imported only here: the library takes long to load, which other sources need not pay.
             from steelyard.steps.hub_source import hub_files
 
             return described(spec, await hub_files(spec, scratch))

@@ -56,6 +56,7 @@ def _checked_out(url: str, scratch: Path) -> list[tuple[str, Path]]:
         assert isinstance(commit, Commit)
         for number, entry in enumerate(iter_tree_contents(repo.object_store, commit.tree)):
             path = entry.path.decode()
+            # Files about the repository itself; the model's files are complete without them.
             if path.rpartition("/")[2] in NOT_KEPT:
                 continue
             if not S_ISREG(entry.mode):
@@ -63,6 +64,7 @@ def _checked_out(url: str, scratch: Path) -> list[tuple[str, Path]]:
                 raise StepFailed(FETCH_FAILED, f"{path} is {kind}, which cannot be kept", permanent=True)
             blob = repo[entry.sha]
             assert isinstance(blob, Blob)
+            # Under a number: a path of the repository could lead out of the folder.
             (tree / str(number)).write_bytes(blob.as_raw_string())
             entries.append((path, tree / str(number)))
     return entries
@@ -81,6 +83,7 @@ def _fetched(url: str, repo: Repo) -> ObjectID:
 
 def _file(lfs: HTTPLFSClient, path: str, path_in_tree: Path) -> RemoteFile:
     size = path_in_tree.stat().st_size
+    # The specification of LFS: a pointer has less than 1,024 bytes. Larger files need not be read for this.
     pointer = LFSPointer.from_bytes(path_in_tree.read_bytes()) if size < 1024 else None
     if pointer is None or not pointer.is_valid_oid():
 

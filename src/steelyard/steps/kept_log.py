@@ -44,9 +44,11 @@ class KeptLog:
         """Any line of the step's log, with its end; no input or output."""
         self._lines.append(line)
         self._bytes += len(line)
+        # While storage takes nothing, the newest lines are worth more than the oldest: they tell how the step ended.
         while self._bytes > MOST_BYTES:
             self._bytes -= len(self._lines.popleft())
             self._lost += 1
+        # A storage that refuses is tried again at its pace, not at every line.
         if self._bytes > PIECE_BYTES and not self.trouble:
             self._due.set()
 
@@ -84,6 +86,7 @@ class KeptLog:
         if not self._lines:
             return
         lines, lost = self._lines, self._lost
+        # Taken before the await: lines that are logged during the write belong to the next piece.
         self._lines, self._lost, self._bytes = deque(), 0, 0
         said = [_note(self.pod, f"{lost} lines are missing here: storage did not take them")] if lost else []
         try:
@@ -91,6 +94,8 @@ class KeptLog:
             await self.store.put(piece, "".join([*said, *lines]).encode())
         except Exception as error:  # noqa: BLE001 - as above
             self.trouble = str(error)
+            # Lines that came meanwhile stay behind these. The piece keeps its number, so a write that did arrive is
+            # replaced.
             self._lines, self._lost = lines + self._lines, lost + self._lost
             self._bytes = sum(map(len, self._lines))
         else:

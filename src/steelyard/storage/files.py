@@ -111,6 +111,7 @@ class FileStore:
     def _write(self, path: Path, fill: Callable[[BinaryIO], None], *, replace: bool) -> None:
         if path.is_dir():
             raise IsADirectoryError(path)
+        # An early answer that saves the writing; the link below decides.
         if not replace and path.exists():
             raise FileExistsError(path)
         self._make_folder(path.parent)
@@ -119,12 +120,14 @@ class FileStore:
             with temporary.open("xb") as file:
                 fill(file)
                 file.flush()
+                # Before the name appears: after a power loss a name must not stand for an empty file.
                 os.fsync(file.fileno())
             if replace:
                 temporary.rename(path)
             else:
                 path.hardlink_to(temporary)  # fails where the target exists: the kernel is the judge
         finally:
+            # After a rename it is gone already; after a link or a failure it is not.
             temporary.unlink(missing_ok=True)
         _sync_folder(path.parent)
 
@@ -173,6 +176,7 @@ class FileStore:
         except FileNotFoundError as error:
             raise ObjectMissing(f"{where}: is not there") from error
         except OSError as error:
+            # Its own error: whoever writes may wait for room, while any other fault is reported at once.
             if error.errno in {errno.ENOSPC, errno.EDQUOT}:
                 raise StorageFull(f"{where}: {error.strerror}") from error
             if error.errno in {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP}:

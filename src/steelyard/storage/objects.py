@@ -42,6 +42,7 @@ class ObjectStore:
             return bytes(await (await obstore.get_async(self._store, path)).bytes_async())
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
+        # Stores answer a range beyond the end with an error (416), not with what there is.
         end = min(start + length, (await self.head(key)).size)
         if end <= start:
             return b""
@@ -102,6 +103,7 @@ class ObjectStore:
                 key = meta["path"][skip:]
                 if key.startswith(prefix):
                     infos.append(ObjectInfo(key, meta["size"], meta["last_modified"]))
+        # The order of a listing is part of our contract, and not of every store's.
         for info in sorted(infos, key=lambda info: info.key):
             yield info
 

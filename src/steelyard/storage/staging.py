@@ -118,6 +118,7 @@ async def finalise(
 
     `spool` is a folder for one file at a time; absent: the system's.
     """
+    # The manifest is the last thing written: with it, everything before has been done.
     done = await _read(store, f"{final}/{MANIFEST}")
     if done is not None:
         return done
@@ -163,6 +164,7 @@ async def _copy(store: Store, source: str, entry: Entry, target: str, folder: Pa
         await store.download(source, passing)
     except ObjectMissing as error:
         raise ChangedMeanwhile(entry.path, "went away while it was finalised") from error
+    # The area may have been written to between the check and its closing, by a URL that was signed before.
     if await asyncio.to_thread(_digest, lambda: passing.open("rb"), entry.path) != entry:
         raise ChangedMeanwhile(entry.path, "changed while it was finalised")
     await store.put_file(target, passing)
@@ -190,6 +192,7 @@ async def _read(store: Store, key: str) -> UploadManifest | None:
 
 
 def _digest(opened: Callable[[], BinaryIO], path: str) -> Entry:
+    # MD5 is the published contract of uploads (Content-MD5); what the platform vouches for is the SHA-256.
     sha256, md5, size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
     with opened() as file:
         while piece := file.read(_PIECE):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from steelyard.accounts.database import Claim, Forgotten, Succeeded
+from steelyard.accounts.database import Claim, Forgotten, Superseded
 from steelyard.accounts.quota_settings import LONGEST
 from steelyard.sqlite import Database
 
@@ -173,8 +173,10 @@ def _remember(connection: sqlite3.Connection, id: str, now: float | None = None)
 
 
 def _keep(connection: sqlite3.Connection, claim: Claim) -> None:
-    """The newest state. Its admission and release stay; but what goes on after its release has been restored, and is
-    to be admitted anew.
+    """Write an entity's newest state into its claim. The times of its admission and release stay.
+
+    The exception: an entity that is unfinished although its claim was released has been restored. Both times are then
+    cleared, so that it is admitted anew.
     """
     again = "released IS NOT NULL AND excluded.terminal IS NULL"
     if claim.terminal_at is None:
@@ -204,7 +206,7 @@ def _check_leader(connection: sqlite3.Connection, leader: int) -> None:
     newest = connection.execute("SELECT max(epoch) FROM leaders").fetchone()[0]
     # Fencing: a leader that was suspended for longer than its lease must not count back what its successor has done.
     if newest != leader:
-        raise Succeeded(f"leader {leader} has been succeeded by {newest}")
+        raise Superseded(f"leader {leader} was replaced by leader {newest}")
 
 
 def _counted(connection: sqlite3.Connection, since: datetime | None) -> list[Claim]:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from steelyard.accounts.database import Outbox, OutboxRow
-from steelyard.accounts.open import Ledger, open_ledger
+from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.api.entities.reading import EntityReader
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Change, Position, Query, Stored, View
@@ -37,8 +37,8 @@ ROW = OutboxRow(
 
 
 @pytest.fixture
-async def ledger() -> AsyncIterator[Ledger]:
-    opened = await open_ledger("memory:")
+async def accounts_database() -> AsyncIterator[AccountsDatabase]:
+    opened = await open_accounts_database("memory:")
     await opened.outbox.add(ROW)
     yield opened
     await opened.close()
@@ -60,8 +60,10 @@ class Moving:
         return await self._outbox.pending(kind, entity)
 
 
-async def test_what_the_view_does_not_show_yet_is_read_from_the_outbox(ledger: Ledger) -> None:
-    entities = EntityReader(MemoryView(), ledger.outbox, nobody)
+async def test_what_the_view_does_not_show_yet_is_read_from_the_outbox(
+    accounts_database: AccountsDatabase,
+) -> None:
+    entities = EntityReader(MemoryView(), accounts_database.outbox, nobody)
     json = await entities.get("Dataset", "d1")
     assert json
     assert orjson.loads(json) == {**ENTITY, "metadata": {"revision": "c1"}}
@@ -73,9 +75,11 @@ async def test_what_the_view_does_not_show_yet_is_read_from_the_outbox(ledger: L
 
 
 @pytest.mark.parametrize("look", ["get", "find", "query"])
-async def test_what_moves_between_the_two_looks_is_found(ledger: Ledger, look: str) -> None:
+async def test_what_moves_between_the_two_looks_is_found(
+    accounts_database: AccountsDatabase, look: str
+) -> None:
     view = MemoryView()
-    entities = EntityReader(view, cast(Outbox, Moving(ledger.outbox, view)), nobody)
+    entities = EntityReader(view, cast(Outbox, Moving(accounts_database.outbox, view)), nobody)
     match look:
         case "get":
             assert await entities.get("Dataset", "d1")
@@ -98,23 +102,27 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
-async def test_an_entity_that_cannot_be_read_hides_no_other(ledger: Ledger, value: bytes) -> None:
-    await ledger.outbox.add(replace(ROW, command="c2", entity="d2", request="other", value=value))
+async def test_an_entity_that_cannot_be_read_hides_no_other(
+    accounts_database: AccountsDatabase, value: bytes
+) -> None:
+    await accounts_database.outbox.add(replace(ROW, command="c2", entity="d2", request="other", value=value))
     left: list[str] = []
-    entities = EntityReader(MemoryView(), ledger.outbox, left.append)
+    entities = EntityReader(MemoryView(), accounts_database.outbox, left.append)
     assert [orjson.loads(json)["id"] for json in await entities.query(Query("Dataset"))] == ["d1"]
     assert left == ["Dataset"]
     assert await entities.get("Dataset", "d2") is None
     assert await entities.find("d2") is None
 
 
-async def test_a_view_of_which_one_row_is_damaged_shows_the_others(ledger: Ledger) -> None:
+async def test_a_view_of_which_one_row_is_damaged_shows_the_others(
+    accounts_database: AccountsDatabase,
+) -> None:
     view, left = MemoryView(), list[str]()
     changes = [
         Change(id, orjson.dumps({**ENTITY, "id": id}), Position(1, n)) for n, id in enumerate(["d3", "d4"], 1)
     ]
     await view.apply(changes, 1, {0: 3})
-    entities = EntityReader(cast(View, Damaged(view, "d3")), ledger.outbox, left.append)
+    entities = EntityReader(cast(View, Damaged(view, "d3")), accounts_database.outbox, left.append)
     datasets = await entities.query(Query("Dataset", limit=10))
     assert sorted(orjson.loads(json)["id"] for json in datasets) == ["d1", "d4"]
     assert left == ["Dataset"]

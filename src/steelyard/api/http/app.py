@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from steelyard.accounts.database import LedgerError
+from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.api.http.access import Access, Administrator, Grant, authenticate
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import (
@@ -49,7 +49,7 @@ _ABSENT = frozenset(get_args(APIResource)) - {*PLURALS.values(), "accounts", "*"
 """Resources of the published API that this one lacks. Clients repeat a request that is answered 404, but not 501."""
 NO_ROOM_RETRY_SECONDS = 5
 """Pause that a client is asked for while the platform's disk is full."""
-_ENGINES = (DatabaseError, LedgerError, LogError, StorageError, ViewError)
+_ENGINES = (DatabaseError, AccountsDatabaseError, LogError, StorageError, ViewError)
 
 
 class App:
@@ -90,6 +90,7 @@ class App:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            # What is not noted here is found at the next start: the outbox and the log have it.
             with suppress(*_ENGINES):
                 await api.relay.flush()
             await api.replicas.close()
@@ -127,6 +128,7 @@ class App:
         except ClientDisconnect:
             raise
         except Exception as error:  # noqa: BLE001 - the outermost edge: any failure becomes an answer
+            # The client learns nothing of what was accepted before the error, so the same request again is a repeat.
             reply.fail()
             return answer_to(error, request.scope["path"])
 
@@ -144,6 +146,7 @@ class App:
             if socket.application_state is WebSocketState.CONNECTING:
                 await socket.send_denial_response(refusal)
             else:  # accepted: an HTTP response is no longer possible
+                # 1011 is the code of WebSockets for an error of the server.
                 with suppress(WebSocketDisconnect):
                     await socket.close(1011)
 
@@ -154,6 +157,8 @@ class App:
                 allowed = ", ".join(sorted(match.methods - {"WEBSOCKET"}))
                 raise NotAllowed(f"this path takes {allowed}", headers={"Allow": allowed})
             first = scope["path"].removeprefix("/v0/").partition("/")[0]
+            # dyff-client repeats a request that is answered 404, because an entity may not be visible yet; 501 ends it
+            # at once.
             if first in _ABSENT:
                 raise NotImplementedYet(f"{first} are not served here yet")
             raise NotFound(f"there is no {scope['path']}")
@@ -165,6 +170,7 @@ class App:
             if not access.administrator:
                 raise Forbidden("this takes an administrator's grant")
             return access
+        # Only whether the caller may do this to anything at all: the handler checks the entity, once it is loaded.
         reach = access.scope(check.resource, check.function)
         if not reach.accounts and not reach.entities:
             raise Forbidden(f"the token lacks {check.resource}/{check.function}")
@@ -191,6 +197,7 @@ def answer_to(error: Exception, path: str) -> Response:
         _log.warning("%s: %s", path, error)
         detail = f"no room is left on the platform's disk, and nothing was accepted: {error}"
         return Unavailable(detail, retry_after=NO_ROOM_RETRY_SECONDS).response()
+    # Before the engines' errors, of which these are a kind: the engine works, and would refuse the same again.
     if isinstance(error, ContentError):
         return _content_refused(error, path).response()
     if isinstance(error, _ENGINES):

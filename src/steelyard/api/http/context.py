@@ -86,6 +86,7 @@ class RequestContext:
                 "name, set api.public_url",
                 field="Host",
             )
+        # An IPv6 address stands in brackets in a URL.
         name = f"[{host}]" if ":" in host else host
         return f"{url.scheme}://{name}{f':{port}' if port else ''}"
 
@@ -99,6 +100,7 @@ class RequestContext:
     async def edit(self, model: type[M]) -> M:
         """Return the body of an edit, which must change something. Raises TooLarge, BadRequest, Invalid."""
         request = await self.body(model)
+        # An empty edit would be a command that changes nothing, and would be answered as if it had.
         if not request.model_fields_set - _VERSION:
             missing = " or ".join(model.model_fields.keys() - _VERSION)
             raise Invalid(f"{missing}: is missing; without it there is nothing to change", field=missing)
@@ -108,6 +110,7 @@ class RequestContext:
         """Return the body as an object; an absent body is an empty one. Raises TooLarge, BadRequest, Invalid."""
         media_type = self.headers.get("content-type", JSON).partition(";")[0].strip().lower()
         limit = self.api.platform.settings.entity_bytes
+        # Somewhat more than the limit is read, because the error names the largest field; never all of any size.
         data = self._body = b"".join([piece async for piece in self.stream(_PEEK * limit)])
         if data and media_type != JSON:
             raise UnsupportedMediaType(f"Content-Type: {media_type!r} should be {JSON}", field="Content-Type")
@@ -142,12 +145,15 @@ class RequestContext:
             token=self.access.token,
             headers={name: value for name, value in headers.items() if _PRINTABLE.fullmatch(value)},
             idempotency_key=key,
+            # Of the bytes as they came: two requests are equal only if every byte is, which a client that repeats one
+            # keeps.
             digest=hashlib.sha256(f"{self.request.method} {path}\n".encode() + self._body).hexdigest(),
         )
 
     async def stream(self, limit: int) -> AsyncIterator[bytes]:
         """Yield the body in pieces. Raises TooLarge for more than `limit` bytes."""
         size = 0
+        # Refused before it is read: a client that announces too much need not send it.
         if int(self.headers.get("content-length", "0") or 0) > limit:
             raise TooLarge(f"body: has more than {limit} bytes", field="body")
         async for piece in self.request.stream():

@@ -36,6 +36,7 @@ class Reply:
 
     def watch(self, receive: Receive) -> None:
         """Watch for a broken connection. Call it when the body has been read: nothing else may come then."""
+        # ASGI tells of a broken connection only to whoever receives, so a task has to receive all the time.
         self._watch = asyncio.create_task(self._until_disconnected(receive))
 
     def check_connected(self) -> None:
@@ -63,6 +64,7 @@ class Reply:
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         await response(scope, receive, forward)
+        # Noted after the last part was sent, so that a failure while sending counts as lost.
         if self._handed_over:
             for command in self._commands:
                 self._deliveries.answered(command)
@@ -73,6 +75,7 @@ class Reply:
 
     def close(self) -> None:
         """End the watch; called when the request is over, however it ended."""
+        # A task that still waits in `receive` would keep the request alive for ever.
         if self._watch is not None:
             self._watch.cancel()
         if not self._handed_over:

@@ -119,6 +119,7 @@ class Replicas:
     async def forward(self, session: InferenceSession, inference: Inference) -> Response:
         """Send a request to the least busy replica, and return its response. Raises Unavailable, BadGateway."""
         entry = await self._refreshed(session)
+        # The least busy first; the others follow only while nothing was sent.
         for replica in sorted(entry.replicas.values(), key=lambda replica: replica.in_flight):
             try:
                 return await self._post(replica, inference)
@@ -142,12 +143,20 @@ class Replicas:
         headers.setdefault("content-type", "application/json")
         url = URL(replica.address).joinpath(inference.endpoint.lstrip("/")).with_query(inference.query)
         timeout = aiohttp.ClientTimeout(
-            total=None, sock_read=inference.silence_seconds, sock_connect=self._connect_seconds
+            # No limit on the whole: a stream of tokens may take long, as long as it does not fall silent.
+            total=None,
+            sock_read=inference.silence_seconds,
+            sock_connect=self._connect_seconds,
         )
         replica.in_flight += 1
         try:
             response = await replica.connections.post(
-                url, data=inference.body, headers=headers, timeout=timeout, allow_redirects=False
+                # A redirect of a foreign program must not lead this process to other addresses.
+                url,
+                data=inference.body,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
             )
         except BaseException:
             await replica.release()
@@ -165,9 +174,11 @@ class Replicas:
             entry = self._sessions[session.id] = _Session(self._find(f"dns:{name}:{PORT}", self._environment))
         entry.used = now
         if now - entry.refreshed > _REFRESH_SECONDS or not entry.replicas:
+            # Set before the await, so that requests which come meanwhile do not all ask for the addresses.
             entry.refreshed = now
             addresses = await entry.discovery.addresses()
             for address in set(entry.replicas) - addresses:
+                # Requests in flight get their answers: a Pod that is ending still serves during its grace period.
                 await entry.replicas.pop(address).retire()
             for address in addresses - set(entry.replicas):
                 entry.replicas[address] = _Replica(address, self._open_pool(session.id, address))
@@ -179,6 +190,7 @@ class Replicas:
         identity = Identity(json_getter(self._identity_connections), session, self._identity_port)
         return aiohttp.ClientSession(
             connector=CheckingConnector(lambda: _verify(identity, address)),
+            # The body goes to the client as it came, with the replica's Content-Encoding.
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from steelyard.kube.objects import status_of
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training.job_status import status_fields
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
@@ -44,8 +45,11 @@ def apply_change(before: tuple[Json, ...], change: ConditionChange, now: datetim
     """
     known = next((entry for entry in before if entry["type"] == change.type), None)
     word = "True" if change.holds else "False"
+    # An end is final (v1 could be Succeeded and Failed both), and a condition that was never true is not written as
+    # false.
     if finished(before) or (known is None and not change.holds):
         return before
+    # No new time for what has not changed: each write of a status wakes every watch.
     if known and (known["status"], known["reason"]) == (word, change.reason):
         return before
     same = known is not None and known["status"] == word
@@ -67,6 +71,7 @@ def _others(before: tuple[Json, ...], change: ConditionChange, now: datetime) ->
     for entry in before:
         if entry["type"] in (change.type, _EXCLUDES.get(change.type)):
             continue
+        # v1's SDK takes a job with Running=True for one that runs.
         if entry["type"] == "Running" and change.type in ENDS and entry["status"] == "True":
             yield {
                 **entry,
@@ -135,7 +140,8 @@ def make_status(
     job: TrainingJob, tally: Tally, changes: Sequence[ConditionChange], status: JobStatus, now: datetime
 ) -> Json:
     """Make the whole status after `changes`. A finished job keeps the status that it has."""
-    before: Json = job.resource.get("status") or {}
+    before: Json = status_of(job.resource)
+    # Late changes of Pods must not alter the counts of a job that has ended.
     if finished(before.get("conditions") or ()):
         return dict(before)
     after = tuple(before.get("conditions") or ())
@@ -154,6 +160,7 @@ _OBSERVATIONS = frozenset({"replicas", "replicaStatuses"})
 
 def follows(before: Json, after: Json) -> bool:
     """Return whether a change of status calls for more work, or only describes Pods."""
+    # The cache shows our own write at once, so that no watch announces it: whether more follows is decided here.
     if any(before.get(name) != after.get(name) for name in {*before, *after} - _OBSERVATIONS):
         return True
     return _attempts(before) != _attempts(after)
@@ -174,7 +181,7 @@ def name_conflict(resource: Json, message: str, now: datetime) -> Json:
 
 
 def _ended_early(resource: Json, reason: str, message: str, now: datetime) -> Json:
-    before: Json = resource.get("status") or {}
+    before: Json = status_of(resource)
     known = tuple(before.get("conditions") or ())
     if finished(known):
         outputs = before.get("outputs")

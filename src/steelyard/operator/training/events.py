@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
+from steelyard.kube.objects import spec_of
 from steelyard.kube.pods import container_statuses, waiting_state
 from steelyard.operator.desired import Event
 from steelyard.types import Json
@@ -25,7 +26,7 @@ def status_events(resource: Json, before: Json, after: Json) -> Iterable[Event]:
     for condition in after.get("conditions") or ():
         if _identity(condition) not in known:
             yield from _condition_events(condition)
-            if condition["type"] == "Created" and _has_template_policy(resource.get("spec") or {}):
+            if condition["type"] == "Created" and _has_template_policy(spec_of(resource)):
                 yield Event("Warning", "SetPodTemplateRestartPolicy", _OVERWRITTEN)
     yield from _exit_events(resource, before, after)
 
@@ -35,7 +36,7 @@ def _has_template_policy(spec: Json) -> bool:
     fields = [field for field in spec.values() if isinstance(field, dict)]
     types = [type for field in fields for type in field.values() if isinstance(type, dict)]
     templates = [type.get("template") or {} for type in types]
-    return any((template.get("spec") or {}).get("restartPolicy") for template in templates)
+    return any(spec_of(template).get("restartPolicy") for template in templates)
 
 
 def _identity(condition: Json) -> tuple[str, str, str]:

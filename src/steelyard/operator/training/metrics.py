@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter
 
-from steelyard.kube.objects import status_of
+from steelyard.kube.objects import spec_of, status_of
 from steelyard.operator.training.conditions import holds
 from steelyard.types import Json
 
@@ -68,7 +68,7 @@ class TrainingMetrics:
 
 def framework_of(job: Json) -> str:
     """Return v1's name of the framework; for a DLJob, the name of its Framework resource."""
-    named = (job.get("spec") or {}).get("framework")
+    named = spec_of(job).get("framework")
     return _FRAMEWORKS.get(job["kind"]) or (named if isinstance(named, str) else "inline")
 
 

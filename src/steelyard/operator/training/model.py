@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.operator.settings import TrainingSettings
 from steelyard.types import Json
 
@@ -168,11 +169,11 @@ class TrainingJob:
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        return self.resource["metadata"].get("annotations") or {}
+        return annotations_of(self.resource)
 
     @property
     def labels(self) -> Mapping[str, str]:
-        return self.resource["metadata"].get("labels") or {}
+        return labels_of(self.resource)
 
     @cached_property
     def replica_ids(self) -> tuple[ReplicaId, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
+from steelyard.kube.objects import spec_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import labels
 from steelyard.operator.training.frameworks.framework import Framework
@@ -125,6 +126,7 @@ def mounted(pod: Json, job: TrainingJob, replica_id: ReplicaId) -> Json:
 def _with_folder(container: Json, output: Output, mount: Json | None) -> Json:
     """Add the folder to a container and its environment; a variable that the user has set stays as it is."""
     env = list(container.get("env") or ())
+    # The user's value wins, as everywhere: a program may need another folder's name.
     if all(variable["name"] != VARIABLE for variable in env):
         env.append({"name": VARIABLE, "value": output.path})
     mounts = list(container.get("volumeMounts") or ())
@@ -140,11 +142,13 @@ def source(job: TrainingJob, output: Output, existing: bool = False) -> tuple[Js
     """
     if users := own_mount(job, output):
         return users
+    # With the uid: a job of the same name that comes later must not find, and keep, this one's files.
     own, mount = f"{job.name}-{job.uid[:8]}", {"name": VOLUME, "mountPath": output.path}
     if output.claim:
         claim = {"name": VOLUME, "persistentVolumeClaim": {"claimName": output.claim}}
         return claim, {**mount, "subPath": own}
     path = f"{job.settings.outputs.rstrip('/')}/{job.namespace}/{own}"
+    # The copying Job must fail on a machine that does not have the folder, not find a new, empty one.
     kind = "Directory" if existing else "DirectoryOrCreate"
     return {"name": VOLUME, "hostPath": {"path": path, "type": kind}}, mount
 
@@ -156,11 +160,12 @@ def reader(job: TrainingJob, output: Output) -> tuple[Json, Json]:
     then root reads, with the one capability to read files of any user. If the template forbids root without naming a
     user, the usual user reads, and the step reports files that it may not read.
     """
-    spec = job.roles[output.replica_id.role].template.get("spec") or {}
+    spec = spec_of(job.roles[output.replica_id.role].template)
     pod = spec.get("securityContext") or {}
     main = main_container(spec.get("containers") or [], job.framework) or {}
     given = {**pod, **(main.get("securityContext") or {})}
     known = {name: given[name] for name in _IDENTITY if given.get(name) is not None}
+    # The writer's own user can read its files, also with a mode that nobody else can.
     if "runAsUser" in known:
         return {**known, "runAsNonRoot": known["runAsUser"] != 0}, {}
     if given.get("runAsNonRoot"):
@@ -172,7 +177,7 @@ def reader(job: TrainingJob, output: Output) -> tuple[Json, Json]:
 
 def own_mount(job: TrainingJob, output: Output) -> tuple[Json, Json] | None:
     """Return the user's own volume and mount at the output's path or above it, if there is one."""
-    spec = job.roles[output.replica_id.role].template.get("spec") or {}
+    spec = spec_of(job.roles[output.replica_id.role].template)
     volumes = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
     main = main_container(spec.get("containers") or [], job.framework) or {}
     for mount in main.get("volumeMounts") or ():

@@ -59,6 +59,8 @@ def reconcile_output(
     match status.get("state"):
         case None | "Carrying":
             return _carrying(job, output, children, now, settings)
+        # Its own state before the Model is created: an operator that dies in between creates the same Model again, by
+        # its id.
         case "Carried" if output.register == "Resource":
             created = model(job, output, status)
             message = f"Model {created['metadata']['name']}"
@@ -85,6 +87,7 @@ def _carrying(
         digests |= {name: report[name] for name in ("output", "code", "data") if name in report}
         status |= {name: report[name] for name in ("files", "bytes") if name in report}
         return OutputProgress({**status, "state": "Carried", "message": "the output is in storage"})
+    # The batch Job repeats by itself (backoffLimit); only its own end, or a failure that no repeat mends, counts.
     if outcome.state == "failed" and (outcome.permanent or not live(carrier)):
         message = f"{outcome.code}: {outcome.message}".removeprefix(": ")
         return OutputProgress({**status, "state": "Failed", "message": message})
@@ -112,6 +115,7 @@ def _source(job: TrainingJob, output: Output, children: Children) -> Json:
 def _carrier(source: Json, job: TrainingJob, output: Output, settings: OperatorSettings) -> tuple[Json, ...]:
     step = _step(settings)
     config, carrier = job_and_config(source, step, 1, step.deadline, settings)
+    # Attempts are Kubernetes' own here: the training job's status has no place to count them.
     carrier["spec"]["backoffLimit"] = settings.max_attempts - 1
     pod = carrier["spec"]["template"]["spec"]
     volume, mount = source_of(job, output, existing=True)
@@ -156,6 +160,7 @@ def _step_report(carrier: Json, children: Children) -> Json:
     for pod in children.pods_of(carrier):
         for container in container_statuses(pod):
             terminated = terminated_state(container)
+            # Of several Pods of the Job, the one that succeeded has the digests.
             if terminated and not terminated.get("exitCode"):
                 try:
                     report = json.loads(termination_message(terminated)[1])
@@ -189,6 +194,7 @@ def model(job: TrainingJob, output: Output, status: Json) -> Json:
     metadata = {
         "name": resource_name("Model", id),
         "namespace": job.namespace,
+        # A label in place of an owner reference: the garbage collector would delete the Model with the job.
         "labels": {ENTITY: id, OWNER: job.uid},
         "annotations": {labels.FROM_JOB: f"{job.kind}/{job.name}"},
     }

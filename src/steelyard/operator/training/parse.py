@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
-from steelyard.kube.objects import annotations_of, status_of
+from steelyard.kube.objects import annotations_of, spec_of, status_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import spec_types
 from steelyard.operator.training.frameworks.framework import Framework, RoleKind
@@ -31,7 +31,7 @@ GENERIC = "DLJob"
 
 def job_of(resource: Json, framework: Framework, settings: OperatorSettings) -> TrainingJob:
     """Read a job and its status. Raises Invalid for what cannot be read, naming the field."""
-    spec = resource.get("spec") or {}
+    spec = spec_of(resource)
     status = read_status(status_of(resource))
     if framework.definition is not None:  # a framework that is a resource stays as it was at first sight
         status = replace(status, framework=framework.definition)

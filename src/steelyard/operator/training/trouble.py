@@ -6,6 +6,7 @@ depends on a false one. The first reconciliation that succeeds removes it.
 
 from datetime import datetime
 
+from steelyard.kube.objects import status_of
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training import conditions
 from steelyard.operator.trouble import ERROR, names_error
@@ -14,7 +15,7 @@ from steelyard.types import Json
 
 def errored(job: Json, message: str, now: datetime) -> Json:
     """Make the status after an unexpected error; a finished job keeps its status."""
-    before: Json = job.get("status") or {}
+    before: Json = status_of(job)
     known = before.get("conditions") or ()
     if conditions.finished(known) or any(names_error(condition, message) for condition in known):
         return dict(before)

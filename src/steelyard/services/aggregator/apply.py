@@ -73,6 +73,7 @@ def apply_command(command: Command, record: Record, state: State | None, epoch: 
             message = marker_message(record, state, position)
         else:
             message = state_message(record, _text(command, content), state, position)
+    # Well formed, but it cannot apply: an outcome for its sender, no dead letter.
     except Rejected as rejection:
         reason, text = rejection.reason, rejection.message
         return Application(None, outcome_message(record, "rejected", before, reason=reason, message=text))
@@ -85,6 +86,7 @@ def apply_command(command: Command, record: Record, state: State | None, epoch: 
 def _bury(record: Record, state: State, position: Position) -> Application:
     """Turn a forgotten entity's marker into a tombstone, once it has outlived every command about the entity."""
     age = datetime.fromisoformat(record.headers["time"]) - datetime.fromisoformat(state.headers[FORGOTTEN])
+    # By then every command about the entity has left the log; earlier, one could still revive it (rule 8).
     if record.headers.get("source") != "reaper" or age < MARKER_FOR:
         text = "was forgotten before"
         return Application(None, outcome_message(record, "unchanged", state.position, message=text))
@@ -104,6 +106,7 @@ def _text(command: Command, content: Json) -> bytes:
         text = entity_json(content, ENTITY_BYTES + STATUS_BYTES if has_status else ENTITY_BYTES)
     except Unkeepable as error:
         raise Rejected("TooLarge" if error.too_large else "Invalid", str(error)) from error
+    # A new status alone must always be possible, or an entity of an older schema could never be deleted.
     if not isinstance(command, UpdateEntityStatus):
         entity_of(text)
     return text

@@ -69,10 +69,12 @@ def merge(command: Command, headers: Headers, content: Json | None, *, forgotten
 
 
 def _create(entity: AnyEntity, headers: Headers, content: Json | None, forgotten: bool) -> Json:
+    # A create that comes late, or again, must not bring a forgotten entity back (rule 8).
     if forgotten:
         raise Rejected("Forgotten", f"{entity.id} was forgotten, and stays so")
     if content is None:
         return with_revision(entity.dump(), headers["id"])
+    # Equal content is the same create once more; other content with the same id is a mistake of its sender.
     if differing := differing_field(entity, content):
         raise Rejected("Conflict", f"{differing}: there is another entity {entity.id}")
     return SAME
@@ -93,6 +95,7 @@ def _update_status(command: UpdateEntityStatus, headers: Headers, content: Json)
         return SAME
     if not is_allowed(str(content["kind"]), source, before, after):
         raise Rejected("Conflict", f"status: {headers.get('source')} may not turn {before} into {after}")
+    # A new reason or message is no transition: the time is that of the status.
     if before != after:
         new["lastTransitionTime"] = headers["time"]
     return with_revision(new, headers["id"])
@@ -112,6 +115,7 @@ def _edit_documentation(command: EditEntityDocumentation, headers: Headers, cont
     after = _patched(before, command.data.attributes.documentation.dump())
     if after == before:
         return SAME
+    # The patch is within its bounds, but the merged result may not be.
     DocumentationBase.parse(after)
     return with_revision({**content, "metadata": {**metadata, "documentation": after}}, headers["id"])
 

@@ -53,6 +53,7 @@ def admissions(claims: Sequence[Claim], limits: Limits, context: AdmissionContex
     capacity = _Capacity(limits, context, queues)
     decisions: dict[str, Decision] = {}
     lacking: dict[str, Shortage] = {}
+    # Round robin: one account with a thousand claims delays each other account by one admission.
     turns = deque(deque(queue) for queue in queues)
     while turns:
         queue = turns.popleft()
@@ -94,10 +95,13 @@ class _Capacity:
 
     def take(self, claim: Claim) -> Shortage | None:
         """Admit the claim, or return what it lacks."""
+        # Neither reservations nor turns hold it up, and its refusal says nothing about others of its shape.
         if is_exempt(claim):
             shortage = next(iter(self._limits.shortages(claim, self._held)), None)
         else:
             shape = _shape(claim)
+            # Thousands of equal claims wait at a time: one refusal answers for all, since capacity only shrinks in a
+            # pass.
             shortage = self._refused.get(shape) or self._shortage(claim)
             if shortage:
                 self._refused[shape] = shortage
@@ -136,6 +140,7 @@ def _reservations(
     reservations: dict[str, dict[str, _Reservation]] = defaultdict(dict)
     shapes = set[tuple[object, ...]]()
     for claim in (claim for queue in queues for claim in queue):
+        # Young claims may be passed by smaller ones: reserving for them would leave machines idle.
         if context.now - claim.created < context.backfill or _shape(claim) in shapes:
             continue
         shapes.add(_shape(claim))  # the first of a shape reserves for all of them
@@ -150,6 +155,7 @@ def _to_reserve(claim: Claim, limits: Limits, held: Sequence[Claim]) -> Sequence
     Nothing is reserved from other accounts while its own account's quota is exceeded. All that it takes is reserved
     when it fits at last and only its turn has to come.
     """
+    # It is larger than the whole quota: a reservation would hold capacity for what can never run.
     if limits.shortages(claim, ()):
         return ()
     if lacking := limits.shortages(claim, held):

@@ -90,6 +90,8 @@ class Edge:
         claim = await self._entities.claim(id)
         desired = desired_resource(claim, now, self._settings.keep_seconds)
         if desired.presence == "present" and claim:
+            # A resource that has just gone may have finished: its workflow must not run again before the log has said
+            # so.
             if not self._is_cached(claim) and (pause := self._entities.recreate_pause(id)):
                 return pause
             await self._ensure(claim)
@@ -136,6 +138,7 @@ class Edge:
         # The consumer may lag behind the log: the entity may have ended, and its workflow must not run again.
         if not await self._entities.is_newest(claim):
             raise NotYet(f"{claim.kind} {claim.id}: the log knows more than the claims")
+        # Made from the newest claim each time, not kept: what the orchestrator knows can be lost at any moment.
         resource = manifest(entity_of(claim.json), self._secret)
         try:
             await self._namespaces.ensure(claim.account)
@@ -154,11 +157,13 @@ class Edge:
         try:
             await self._cluster.create(KUBE[claim.kind], resource)
         except AlreadyExists:
+            # An earlier attempt made it and died before it could report, or another entity's resource has the name.
             await self._check_own(claim)
         except NotFound:
             self._namespaces.forget(claim.account)  # somebody has deleted it
             raise
         except ApiError as refusal:
+            # Only what no repeat can mend fails the entity; a quota or a webhook may change its mind.
             if refusal.status not in _INVALID:
                 raise
             raise Unresolvable("BadRequest", refusal.message) from refusal
@@ -209,11 +214,13 @@ class Edge:
     async def _has_stopped(self, claim: Claim) -> bool:
         """Return whether nothing of the entity's workflow runs or is about to."""
         resource = await self._get_own(claim)
+        # A resource without its end may still make Pods, even if none runs at this moment.
         if resource and not is_finished(resource):
             return False
         pods = await self._cluster.list(
             PODS, namespace_of(claim.account), label_selector=f"{POD_ENTITY}={claim.id}"
         )
+        # Asked of the API, not of a cache: a quota that is released too early gives the same GPU to two.
         return all((pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"} for pod in pods.items)
 
 

@@ -23,7 +23,7 @@ from steelyard.schema.names import namespace_of
 from steelyard.schema.status import TERMINAL
 from steelyard.services.leadership import Leadership, ensure_leader
 from steelyard.services.orchestrator.cache import ResourceCache, is_finished
-from steelyard.services.orchestrator.claims import claim_change, position_of
+from steelyard.services.orchestrator.claim_parser import parse_claim, position_of
 from steelyard.services.orchestrator.comparison import (
     UnreportedStatus,
     expiry_command,
@@ -104,6 +104,7 @@ class Leader:
 
     async def work(self) -> None:
         """Lead until cancelled. Raises the errors of the log and of the claims."""
+        # The lease alone fences nothing: a leader that slept may still write. From now on the claims refuse its epoch.
         self._epoch = await self._claims.lead(self._candidate.identity, self._candidate.clock.now())
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -160,10 +161,12 @@ class Leader:
 
     async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
         """Write states to the claims, and let the other tasks observe them once the log was read to its end."""
-        changes = dict(claim_change(record, self._allocation) for record in records)
+        changes = dict(parse_claim(record, self._allocation) for record in records)
         async with self._lock:
             await self._claims.apply(list(changes.items()), epoch, positions, self._epoch)
+            # Before that, states are history: what an entity was is no reason to do anything.
             if self._caught_up.is_set():
+                # Read back, because the database keeps admissions and leaves out changes that are old news.
                 newest = await known_claims(self._claims, changes)
                 for id in changes:
                     self._observe(id, newest.get(id))
@@ -174,6 +177,7 @@ class Leader:
         if claim is None or claim.status in TERMINAL:
             self._reporter.forget(id)
             self._gone.pop(id, None)
+            # A resource or a claim is left over: it has to be removed or released, whatever ended the entity.
             if self._cache.resources_of(id) or id in self._observed.held:
                 self._queue.add(id)
 
@@ -197,6 +201,7 @@ class Leader:
             _log.critical("a defect; trying again", exc_info=error)
 
     async def _pass(self) -> None:
+        # Cleared before the pass: a change that comes during it makes another one.
         self._pass_due.clear()
         async with self._lock:
             await ensure_leader(self._leadership)
@@ -222,6 +227,7 @@ class Leader:
             self._queue.add(id)
             return
         factor = FINISHED_FACTOR if is_finished(gone) else 1
+        # Not made again at once: its entity's end may still be on its way through the log.
         pause = self._settings.recreate_seconds * factor
         self._gone[id] = self._candidate.clock.monotonic() + pause
         self._queue.add_after(id, pause)
@@ -239,6 +245,7 @@ class Leader:
             await ensure_leader(self._leadership)
             requeue_after = await self._edge.reconcile(id, self._candidate.clock.now())
         except (ApiError, NotYet) as error:
+            # Once per series of failures: an API server that is away for an hour would fill the log.
             level = logging.WARNING if not self._queue.failures(id) else logging.DEBUG
             _log.log(level, "%s: trying again: %s", id, error)
             self._retry(id)
@@ -247,6 +254,7 @@ class Leader:
         ) as error:  # the outermost edge: a defect that one entity meets must not stop the others
             if is_engine_failure(error):
                 raise
+            # One failure may be a moment's; as many in a row are the entity's own, and an administrator has to know.
             if self._queue.failures(id) == DEFECTS:
                 await self._put_id_aside(id, error)
             else:
@@ -311,6 +319,7 @@ class Leader:
 
         commands = await run_isolated(await self._claims.unfinished(), compare_claim, self._put_aside)
         ids = list(self._cache.entities())
+        # In chunks: thousands of rows at once would hold the event loop, and with it the lease's renewal.
         for start in range(0, len(ids), STRAYS):
             chunk = ids[start : start + STRAYS]
             known = await self._claims.known(chunk)
@@ -319,9 +328,11 @@ class Leader:
                     self._queue.add(id)
             await asyncio.sleep(0)
         await ensure_leader(self._leadership)
+        # Leadership is checked right before: the comparison may have taken long.
         await self._log.publish([command for command in commands if command is not None])
         monotonic = self._candidate.clock.monotonic()
         self._gone = {id: end for id, end in self._gone.items() if end > monotonic}
         async with self._lock:
+            # Nothing may depend on having seen a change: once a minute all that waits is decided anew.
             self._observed.mark_all_changed()
         self._pass_due.set()

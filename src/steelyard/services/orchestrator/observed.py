@@ -50,6 +50,7 @@ class ObservedClaims:
         """Take the newest claim of an entity. Whether an entity may be admissible now that was not before."""
         was_held, waiter = id in self.held, self.waiting.get(id)
         was_free = id in self.free
+        # Whoever waits for this entity may go on, or fail with it.
         self._changed |= self._waiters.get(id, set())
         self._drop(id)
         if claim is None or not self._insert(claim, waiter, was_free):
@@ -85,6 +86,7 @@ class ObservedClaims:
         self.held[claim.id] = replace(claim, admitted_at=now)
         for resource in claim.quantities:
             turn = (claim.account, resource)
+            # Claims are read in any order at a start; an account's turn is that of its newest admission.
             self.turns[turn] = max(now, self.turns.get(turn, now))
 
     def release(self, id: str) -> None:
@@ -122,6 +124,7 @@ class ObservedClaims:
         """Return whether the decision is to be published; from then on it counts as published."""
         last = self._reports.get(id)
         if isinstance(decision, Fail):
+            # A failure is reported at once: it ends the entity, and cannot come twice with the same words.
             is_new = last is None or last.decision != decision
         else:
             before = last.decision if last else self._decision_in_state(id)
@@ -157,6 +160,7 @@ class ObservedClaims:
         waiter = self.waiting.pop(id, None)
         for need in waiter.needs if waiter else ():
             self._waiters[need.id].discard(id)
+            # Empty sets of ids that nobody waits for any more would grow without end.
             if not self._waiters[need.id]:
                 del self._waiters[need.id]
 

@@ -41,12 +41,13 @@ class Scheduler:
     async def schedule(self, now: datetime, leader: int) -> tuple[list[str], list[tuple[Claim, Status]]]:
         """Return the ids that were admitted, and the statuses to publish for others.
 
-        Raises LedgerError if another leader, with a number above `leader`, has taken over.
+        Raises AccountsDatabaseError if another leader, with a number above `leader`, has taken over.
         """
         decisions = await self._decide(now)
         admitted: list[str] = []
         reports: list[tuple[Claim, Status]] = []
         for number, (id, decision) in enumerate(decisions.items(), 1):
+            # Lets the renewal of the lease and the consumer run between many decisions.
             if number % CHUNK == 0:
                 await asyncio.sleep(0)
             claim = self._observed.waiting[id].claim
@@ -85,6 +86,7 @@ class Scheduler:
         if since is None:
             return {}
         known = (self._recent | self._observed.held).items()
+        # What was released or forgotten since still counts within its window.
         self._recent = {id: claim for id, claim in known if claim.admitted_at and claim.admitted_at >= since}
         recent = list(self._recent.values())
         shortages = {
@@ -97,6 +99,7 @@ class Scheduler:
 
         def refusal_for(admitted: Sequence[Claim]) -> str | None:
             held = [other for other in admitted if other.released_at is None]
+            # Checked again on what the database holds in this very transaction: observed claims may be older (rule 11).
             lacking = [*self._limits.shortages(claim, held), *self._rates.shortages(claim, admitted, now)]
             return lacking[0].message if lacking else None
 

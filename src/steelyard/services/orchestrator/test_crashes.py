@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from steelyard.accounts.database import Claims
-from steelyard.accounts.open import open_ledger
+from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.kube.memory import Crash
 from steelyard.kube.resource import Resource
@@ -131,8 +131,8 @@ async def test_between_any_two_effects(
 
 async def _one_life(number: int, end: Callable[[Bench, DyffEntity], Awaitable[None]], status: str) -> bool:
     """Return whether it came to die."""
-    ledger, doom = await open_ledger("memory:"), Doom(number)
-    bench = Bench(ledger.claims, Quotas(QuotaSettings()), settings=SETTINGS)
+    accounts_database, doom = await open_accounts_database("memory:"), Doom(number)
+    bench = Bench(accounts_database.claims, Quotas(QuotaSettings()), settings=SETTINGS)
     bench.aggregate()
     first = doomed(bench, doom).start()
     first.add_done_callback(lambda _: _succeed(bench))
@@ -145,14 +145,14 @@ async def _one_life(number: int, end: Callable[[Bench, DyffEntity], Awaitable[No
         with suppress(BaseException):
             await bench.kill(first)
         await bench.close()
-        await ledger.close()
+        await accounts_database.close()
     return doom.came
 
 
 async def test_claims_that_cannot_be_written_end_the_orchestrator() -> None:
     """The orchestrator starts anew, as with every failure of an engine; it does not try again for ever."""
-    ledger = await open_ledger("memory:")
-    bench = Bench(cast(Claims, Full(ledger.claims)), Quotas(QuotaSettings()), settings=SETTINGS)
+    accounts_database = await open_accounts_database("memory:")
+    bench = Bench(cast(Claims, Full(accounts_database.claims)), Quotas(QuotaSettings()), settings=SETTINGS)
     bench.aggregate()
     running = bench.start()
     try:
@@ -170,7 +170,7 @@ async def test_claims_that_cannot_be_written_end_the_orchestrator() -> None:
         with suppress(BaseException):
             await bench.kill(running)
         await bench.close()
-        await ledger.close()
+        await accounts_database.close()
 
 
 def _succeed(bench: Bench) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from steelyard.accounts.open import open_ledger
+from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings
 from steelyard.broker.log import STATE, Message
 from steelyard.broker.quarantine.administration import Quarantined, end_quarantine, quarantined
@@ -25,12 +25,12 @@ GOOD, BAD = make_model("m1"), make_model("m2")
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    ledger = await open_ledger("memory:")
-    bench = Bench(ledger.claims, Quotas(QuotaSettings()))
+    accounts_database = await open_accounts_database("memory:")
+    bench = Bench(accounts_database.claims, Quotas(QuotaSettings()))
     bench.aggregate()
     yield bench
     await bench.close()
-    await ledger.close()
+    await accounts_database.close()
 
 
 async def admitted(bench: Bench, id: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from steelyard.accounts.database import Claim, Claims
-from steelyard.accounts.open import open_ledger
+from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import GLOBAL, QuotaSettings, Shortage
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message, Record
@@ -20,8 +20,8 @@ from steelyard.schema.base import DyffEntity
 from steelyard.schema.names import namespace_of
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.services.orchestrator.namespaces import NETWORK_POLICIES
+from steelyard.services.orchestrator.orchestrator import run_orchestrator
 from steelyard.services.orchestrator.rules import rules_of
-from steelyard.services.orchestrator.run import run_orchestrator
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.simulation.entities import (
     ACCOUNT,
@@ -63,12 +63,12 @@ class Counted:
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    ledger = await open_ledger("memory:")
-    bench = Bench(ledger.claims, Slots())
+    accounts_database = await open_accounts_database("memory:")
+    bench = Bench(accounts_database.claims, Slots())
     bench.aggregate()
     yield bench
     await bench.close()
-    await ledger.close()
+    await accounts_database.close()
 
 
 async def has_status(bench: Bench, id: str, status: str) -> None:
@@ -373,7 +373,7 @@ async def test_a_leader_that_was_overtaken_stands_for_election_again(
     other = make_model("m2")
     await bench.create(other)
     await until(lambda: bench.resource(other) is not None)
-    assert "has been succeeded" in caplog.text
+    assert "was replaced by leader" in caplog.text
     assert await bench.claims.lead("a third", bench.now) == overtaker + 2, "it was elected in between"
     assert not leader.done()
 
@@ -409,8 +409,8 @@ async def test_claims_can_be_made_anew_from_the_log(bench: Bench) -> None:
     first = bench.start()
     await admitted(bench, MODEL)
     await bench.kill(first)
-    ledger = await open_ledger("memory:")
-    bench.claims = ledger.claims
+    accounts_database = await open_accounts_database("memory:")
+    bench.claims = accounts_database.claims
     second = bench.start()
     await bench.create(make_model("m2"))
 
@@ -420,7 +420,7 @@ async def test_claims_can_be_made_anew_from_the_log(bench: Bench) -> None:
     await until(waits)
     assert bench.creations(MODEL) == 1
     await bench.kill(second)
-    await ledger.close()
+    await accounts_database.close()
 
 
 class SlowLog(MemoryLog):
@@ -433,7 +433,7 @@ class SlowLog(MemoryLog):
 
 async def test_nothing_is_done_before_what_there_was_is_read() -> None:
     """Resources seem unwanted as long as there are no claims."""
-    first, second = await open_ledger("memory:"), await open_ledger("memory:")
+    first, second = await open_accounts_database("memory:"), await open_accounts_database("memory:")
     bench = Bench(first.claims, Slots(), log=SlowLog())
     bench.aggregate()
     leader = bench.start()

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from steelyard.accounts.database import Claim, Claims
-from steelyard.accounts.open import open_ledger
+from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings, Rates
 from steelyard.services.orchestrator.admission import Limits
 from steelyard.services.orchestrator.exemptions import ExemptingRates
@@ -66,11 +66,19 @@ class Bench:
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    ledger = await open_ledger("memory:")
+    accounts_database = await open_accounts_database("memory:")
     limits, observed = Quotas(QuotaSettings(everything={ADMITTED: "3"})), ObservedClaims(0)
-    scheduler = Scheduler(ledger.claims, observed, limits, 600, OrchestratorMetrics(), Rates(SETTINGS.rates))
-    yield Bench(ledger.claims, limits, observed, scheduler, await ledger.claims.lead("one", START))
-    await ledger.close()
+    scheduler = Scheduler(
+        accounts_database.claims, observed, limits, 600, OrchestratorMetrics(), Rates(SETTINGS.rates)
+    )
+    yield Bench(
+        accounts_database.claims,
+        limits,
+        observed,
+        scheduler,
+        await accounts_database.claims.lead("one", START),
+    )
+    await accounts_database.close()
 
 
 TOO_FAST = "Account quota exceeded: admitted workflows: 2/2 within 0:10:00"

@@ -27,7 +27,7 @@ from steelyard.schema.commands import (
     UpdateEntityStatus,
     command_time,
 )
-from steelyard.services.aggregator.run import GROUP, Aggregator
+from steelyard.services.aggregator.aggregator import GROUP, Aggregator
 from steelyard.services.simulation.entities import START
 from steelyard.services.status_commands import command_id
 

@@ -22,13 +22,13 @@ from steelyard.schema.commands import CreateEntity, ForgetEntity, command_time
 from steelyard.schema.entities import AnyEntity, entity_of
 from steelyard.schema.names import namespace_of, resource_name
 from steelyard.schema.status import Source
-from steelyard.services.aggregator.run import run_aggregator
-from steelyard.services.informer.run import run_informer
+from steelyard.services.aggregator.aggregator import run_aggregator
+from steelyard.services.informer.status_informer import run_informer
 from steelyard.services.orchestrator.admission import Limits
 from steelyard.services.orchestrator.manifest import KUBE
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
+from steelyard.services.orchestrator.orchestrator import run_orchestrator
 from steelyard.services.orchestrator.rules import AdmissionRules
-from steelyard.services.orchestrator.run import run_orchestrator
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.simulation.commands import restore
 from steelyard.services.simulation.entities import START

@@ -18,7 +18,7 @@ from steelyard.broker.simulation.replay import Crash
 from steelyard.origin import Origin, OriginUnreadable
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import Command
-from steelyard.services.reaper.run import reap
+from steelyard.services.reaper.reaper import reap
 from steelyard.services.simulation.commands import aggregate, create, forget, labels, message, status
 from steelyard.services.simulation.entities import make_dataset, make_evaluation, make_model
 from steelyard.services.sinks.view import BackupOutlet, ViewOutlet, change_of, run_backup_sink, run_view_sink

@@ -35,6 +35,7 @@ async def run_view_sink(log: Log, view: View, *, stop: asyncio.Event) -> None:
     positions = await view.positions(log.epoch)
     if positions and await left_behind(log, positions):
         _log.warning("the view was away for too long: everything is read anew")
+        # Tombstones that it missed are gone: only a whole reading, and a sweep, tell what was forgotten (rule 8).
         await view.restart(log.epoch)
 
     async def sweep() -> None:
@@ -67,6 +68,7 @@ async def _following(
     async with asyncio.TaskGroup() as group:
         after = group.create_task(then())
         await follow(log, STATE, outlet, consumer=consumer, stop=stop, caught_up=ready.set)
+        # Stopped before it had caught up: nothing may be swept that was only not read yet.
         if not ready.is_set():
             after.cancel()
 
@@ -128,6 +130,7 @@ class BackupOutlet:
             OriginUnreadable
         ):  # an operator accepts the log: what cannot be read is replaced
             known = await self.origin()
+        # Positions of another log, or of an earlier epoch of this one, would skip records that were never read.
         same = known is not None and known.log in ("", log) and known.epoch == epoch
         await self._keep(Origin(log, epoch, known.positions if same and known else {}))
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 from steelyard.accounts.database import (
     Accounts,
+    AccountsDatabaseError,
     CreationRequest,
     KeyTaken,
-    LedgerError,
     NameTaken,
     NoSuchAccount,
 )
@@ -33,7 +33,7 @@ async def current(accounts: Accounts, id: str) -> Account:
     return account
 
 
-async def refusal(attempt: Awaitable[object], kind: type[LedgerError]) -> str:
+async def refusal(attempt: Awaitable[object], kind: type[AccountsDatabaseError]) -> str:
     """Return the message of the error that must be raised."""
     try:
         await attempt

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.database import Claim, Claims, Forgotten, Succeeded
+from steelyard.accounts.database import Claim, Claims, Forgotten, Superseded
 
 Case = Callable[[Claims], Awaitable[None]]
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123457, tzinfo=UTC)
@@ -300,7 +300,7 @@ async def who_no_longer_leads_writes_nothing(claims: Claims) -> None:
         ):
             try:
                 await write
-            except Succeeded:
+            except Superseded:
                 assert [await current(claims, id) for id in ("e1", "over")] == before
             else:
                 raise AssertionError(f"{leader} writes, and {new} leads")

@@ -9,6 +9,7 @@ from functools import partial
 
 from pydantic import ValidationError
 
+from steelyard.kube.objects import spec_of, status_of
 from steelyard.operator.training.frameworks import variables as template
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value
 from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
@@ -38,10 +39,11 @@ def framework_of(resource: Json, frameworks: Mapping[str, Json]) -> Framework:
 
 def _definition(resource: Json, frameworks: Mapping[str, Json]) -> tuple[str, Json]:
     """The definition, and which field it is to be blamed on."""
-    spec = resource.get("spec") or {}
+    spec = spec_of(resource)
     name = spec.get("framework")
     field = f"{FRAMEWORK} {name}" if name else INLINE
-    if kept := (resource.get("status") or {}).get("framework"):
+    # The definition with which the job began: a change of the Framework must not give one job two kinds of Pods.
+    if kept := status_of(resource).get("framework"):
         return field, kept
     if bool(name) == bool(spec.get("frameworkSpec") is not None):
         raise Invalid(FRAMEWORK, "give framework or frameworkSpec, one of them")
@@ -106,6 +108,7 @@ def _environment(
 def _check(policy: Json, job: TrainingJob) -> None:
     """Check that every name in the environment can be filled in, and that the job can succeed."""
     for role in job.roles.values():
+        # Filled in once for checking: a wrong variable fails the job before it has Pods, not in one of them.
         if role.count:
             job.framework.environment(Placement(job, ReplicaId(role.name, 0)))
     roles = policy.get("roles") or list(job.roles)

@@ -75,13 +75,13 @@ def _elastic(placement: Placement, policy: Json) -> Json:
 
 
 def success_rule(job: TrainingJob, tally: Tally) -> RuleResult:
-    """The Master decides; without one all Workers, or any of them where they may come and go."""
+    """Return the success rule: the Master has succeeded. Without a Master: all Workers, or one of an elastic job."""
     workers = any_of(WORKER) if _policy(job.spec) else all_of(WORKER)
     return led_by((MASTER,), workers)(job, tally)
 
 
 def scope(role: RoleKind, present: Collection[str], spec: Json) -> Scope:
-    """`torchrun` lets a worker join again; without it, the others fail when one does."""
+    """Return what restarts with a failed replica: itself alone in an elastic job, where `torchrun` lets it rejoin."""
     return "Pod" if role.name == WORKER and _policy(spec) else role.scope
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
-from steelyard.kube.objects import controller_of
+from steelyard.kube.objects import annotations_of, controller_of, labels_of, spec_of, status_of
 from steelyard.kube.resource import (
     CONFIG_MAPS,
     COSCHEDULING_POD_GROUPS,
@@ -120,7 +120,7 @@ class TrainingCaches:
 
     def apply_write(self, kind: Resource, obj: Json) -> bool:
         informer = self._children.get(kind)
-        labels = obj["metadata"].get("labels") or {}
+        labels = labels_of(obj)
         # An object without the label would never be shown by the watch, and so never leave the cache again.
         return informer.apply_write(obj) if informer and JOB_NAME in labels else False
 
@@ -148,7 +148,7 @@ class TrainingCaches:
 
     def _adopter(self, obj: Json) -> Iterable[str]:
         """The job whose labels an orphan has."""
-        labels = obj["metadata"].get("labels") or {}
+        labels = labels_of(obj)
         informer = self._jobs.get(_KINDS.get(labels.get(OPERATOR_NAME, ""), PODS))
         # Only an object that nobody controls may be adopted; another controller's is left alone, whatever its labels
         # say.
@@ -160,7 +160,7 @@ class TrainingCaches:
 
 def _framework(job: Json) -> Iterable[str]:
     """Index DLJobs whose status has no framework yet."""
-    return () if (job.get("status") or {}).get("framework") else (UNRESOLVED,)
+    return () if status_of(job).get("framework") else (UNRESOLVED,)
 
 
 def _controller(obj: Json) -> Iterable[str]:
@@ -192,7 +192,7 @@ def slim_job(obj: Json) -> Json:
     """A job without copies of itself."""
     obj["metadata"].pop("managedFields", None)
     # `kubectl apply` keeps a whole copy of the manifest here, and a job's templates are large.
-    (obj["metadata"].get("annotations") or {}).pop(_APPLIED, None)
+    annotations_of(obj).pop(_APPLIED, None)
     return obj
 
 
@@ -209,7 +209,7 @@ def slim(obj: Json) -> Json:
 
 def slim_pod(obj: Json) -> Json:
     """A Pod as far as decisions read it: tens of thousands are kept."""
-    metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    metadata, spec, status = obj["metadata"], spec_of(obj), status_of(obj)
     metadata.pop("managedFields", None)
     metadata.pop("annotations", None)
     kept = {name: status[name] for name in _POD_STATUS if name in status}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from steelyard.kube.objects import labels_of, status_of, true_condition
+from steelyard.kube.objects import labels_of, spec_of, status_of, true_condition
 from steelyard.kube.pods import (
     conditions_by_type,
     container_statuses,
@@ -103,7 +103,7 @@ class ObservedPod:
 
     @property
     def node(self) -> str:
-        return str((self.pod.get("spec") or {}).get("nodeName") or "")
+        return str(spec_of(self.pod).get("nodeName") or "")
 
     @property
     def started(self) -> datetime | None:
@@ -200,7 +200,7 @@ def _failure_before_start(pod: Json) -> Termination:
 def _phase(pod: Json, termination: Termination | None) -> Phase:
     phase = status_of(pod).get("phase")
     if termination is not None:
-        policy = (pod.get("spec") or {}).get("restartPolicy") or "Never"
+        policy = spec_of(pod).get("restartPolicy") or "Never"
         stays = policy == "Never" or (policy == "OnFailure" and termination.exit_code == 0)
         if stays or phase in {"Succeeded", "Failed"}:
             return "Succeeded" if termination.exit_code == 0 else "Failed"
@@ -215,7 +215,7 @@ def _phase(pod: Json, termination: Termination | None) -> Phase:
 
 def _restarts_in_place(pod: Json) -> int:
     """Count the kubelet's restarts. A container that has failed counts at once, not only after its back-off."""
-    policy = (pod.get("spec") or {}).get("restartPolicy")
+    policy = spec_of(pod).get("restartPolicy")
     return sum(
         int(container.get("restartCount") or 0) + _will_restart(container, policy)
         for container in container_statuses(pod)

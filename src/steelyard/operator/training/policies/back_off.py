@@ -25,7 +25,10 @@ def is_spent(job: TrainingJob, restarts: int) -> bool:
 
 
 def restart_at(job: TrainingJob, status: JobStatus, counted: bool, now: datetime) -> datetime | None:
-    """Return when the restart that was just recorded may begin; None for at once, as the first always may."""
+    """Return the earliest time of the restart that was just recorded; None if it may begin at once.
+
+    The first restart never waits; each further one waits twice as long as the one before it, up to a limit.
+    """
     before = status.restarts - 1 if counted else _recent_disruptions(status, job.settings, now) - 1
     if before < 1 or not job.settings.restart_delay_seconds:
         return status.restart_at

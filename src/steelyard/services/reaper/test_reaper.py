@@ -13,7 +13,7 @@ from steelyard.broker.quarantine.administration import quarantined
 from steelyard.schema.commands import Command
 from steelyard.services.aggregator.apply import apply_command
 from steelyard.services.aggregator.messages import state_of
-from steelyard.services.reaper.run import COMMANDS_FOR, DELETED_FOR, due, reap, run_reaper
+from steelyard.services.reaper.reaper import COMMANDS_FOR, DELETED_FOR, due, reap, run_reaper
 from steelyard.services.simulation.commands import (
     aggregate,
     create,

@@ -6,7 +6,7 @@ The platform's process or `steelyard service orchestrator` calls `run_orchestrat
 import asyncio
 from collections.abc import Callable
 
-from steelyard.accounts.database import Claims, Succeeded
+from steelyard.accounts.database import Claims, Superseded
 from steelyard.broker.log import Log
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.leader import Candidate, LeaderElector, LeaseLost
@@ -54,8 +54,8 @@ async def run_orchestrator(  # noqa: PLR0913 (the parts of the platform that it 
         )
         try:
             await leader.work()
-        except* Succeeded as succeeded:
+        except* Superseded as superseded:
             # The claims know a newer leader, though the lease did not say so yet: stand for election again.
-            raise LeaseLost(str(succeeded.exceptions[0])) from succeeded
+            raise LeaseLost(str(superseded.exceptions[0])) from superseded
 
     await lead_until(stop, elector, lead)

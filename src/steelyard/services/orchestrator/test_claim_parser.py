@@ -9,7 +9,7 @@ from steelyard.accounts.database import Claim, Forgotten
 from steelyard.accounts.quotas import ADMITTED, resource_allocation
 from steelyard.broker.log import STATE, Record
 from steelyard.schema.base import DyffEntity
-from steelyard.services.orchestrator.claims import claim_change
+from steelyard.services.orchestrator.claim_parser import parse_claim
 from steelyard.services.simulation.entities import START, make_dataset, make_evaluation, make_model
 
 LATER = START + timedelta(hours=1)
@@ -23,7 +23,7 @@ def record_of(entity: DyffEntity | None, **headers: str) -> Record:
 
 def test_a_state_becomes_a_claim() -> None:
     entity = make_evaluation(reason="QuotaLimit", message="Account quota exceeded: 1/1")
-    id, claim = claim_change(record_of(entity), resource_allocation)
+    id, claim = parse_claim(record_of(entity), resource_allocation)
     assert isinstance(claim, Claim)
     assert (id, claim.id, claim.kind, claim.account) == ("e1", "e1", "Evaluation", entity.account)
     assert (claim.status, claim.reason, claim.message) == ("Created", entity.reason, entity.message)
@@ -38,7 +38,7 @@ def test_a_state_becomes_a_claim() -> None:
     [("Admitted", True, False), ("Complete", False, True), ("Deleted", False, True), ("Failed", False, True)],
 )
 def test_a_status_says_when_it_began(status: str, admitted: bool, terminal: bool) -> None:
-    _, claim = claim_change(
+    _, claim = parse_claim(
         record_of(make_evaluation(status=status, lastTransitionTime=LATER)), resource_allocation
     )
     assert isinstance(claim, Claim)
@@ -48,7 +48,7 @@ def test_a_status_says_when_it_began(status: str, admitted: bool, terminal: bool
 
 
 def test_what_runs_nowhere_holds_nothing() -> None:
-    _, claim = claim_change(record_of(make_dataset(status="WaitingForUpload")), resource_allocation)
+    _, claim = parse_claim(record_of(make_dataset(status="WaitingForUpload")), resource_allocation)
     assert isinstance(claim, Claim)
     assert claim.quantities == {}
 
@@ -57,7 +57,7 @@ def test_what_runs_nowhere_holds_nothing() -> None:
     "record", [record_of(None), record_of(make_model(), forgotten="2026-01-01T00:00:00.000000Z")]
 )
 def test_what_is_forgotten_is_no_claim(record: Record) -> None:
-    assert claim_change(record, resource_allocation) == ("e1", Forgotten((3, 42)))
+    assert parse_claim(record, resource_allocation) == ("e1", Forgotten((3, 42)))
 
 
 def of_an_older_schema(status: str) -> Record:
@@ -68,7 +68,7 @@ def of_an_older_schema(status: str) -> Record:
 
 def test_what_an_older_schema_took_lets_go_of_what_it_holds_when_it_ends() -> None:
     record = of_an_older_schema("Deleted")
-    id, claim = claim_change(record, resource_allocation)
+    id, claim = parse_claim(record, resource_allocation)
     assert isinstance(claim, Claim)
     assert (id, claim.kind, claim.status, claim.reason) == ("e1", "Evaluation", "Deleted", "DeleteCommand")
     assert (claim.created, claim.admitted_at, claim.terminal_at) == (START, None, LATER)
@@ -77,4 +77,4 @@ def test_what_an_older_schema_took_lets_go_of_what_it_holds_when_it_ends() -> No
 
 def test_what_an_older_schema_took_is_not_begun() -> None:
     with pytest.raises(ValidationError, match="replications"):
-        claim_change(of_an_older_schema("Created"), resource_allocation)
+        parse_claim(of_an_older_schema("Created"), resource_allocation)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.accounts.open import open_ledger
+from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.schema.base import DyffEntity
@@ -132,12 +132,12 @@ MODEL, SESSION = make_model(), make_session()
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    ledger = await open_ledger("memory:")
-    bench = Bench(ledger.claims, Quotas(QuotaSettings()))
+    accounts_database = await open_accounts_database("memory:")
+    bench = Bench(accounts_database.claims, Quotas(QuotaSettings()))
     bench.aggregate()
     yield bench
     await bench.close()
-    await ledger.close()
+    await accounts_database.close()
 
 
 async def make(bench: Bench, entity: DyffEntity) -> None:

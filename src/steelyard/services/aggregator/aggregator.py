@@ -41,10 +41,14 @@ class Aggregator:
         # A seen record is not even parsed: if it was malformed, it was dealt with when it was read first.
         if is_seen(state, record, self._log.epoch):
             return []
+        # An entity that a newer program wrote stops the partition: written back by this one, fields would be lost (rule
+        # 9).
         check_readable(state)
         application = apply_command(command_of(record), record, state, self._log.epoch)
         if application is None:
             return []
+        # Rejected, or nothing changed: the outcome alone, so that no reader of states sees a change that is none (rule
+        # 1).
         if application.state is None:
             return [application.outcome]
         written = application.state

@@ -13,7 +13,7 @@ from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, Batch, Fenced, Log, Message, Record
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.simulation.replay import every_crash, work_off, work_off_again
-from steelyard.services.aggregator.run import GROUP, Aggregator
+from steelyard.services.aggregator.aggregator import GROUP, Aggregator
 from steelyard.services.simulation.commands import (
     aggregate,
     create,

@@ -1,4 +1,4 @@
-"""Makes an entity's claim from its record of `workflows.state`."""
+"""Parses records of `workflows.state` into claims. It reads and writes no store; `leader.py` does, through `Claims`."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -15,7 +15,7 @@ from steelyard.services.orchestrator.manifest import KUBE
 from steelyard.types import Json
 
 
-def claim_change(
+def parse_claim(
     record: Record, allocation: Callable[[AnyEntity], Mapping[str, str]]
 ) -> tuple[str, Claim | Forgotten | None]:
     """Return the entity's id and its new claim; None for a tombstone that does not name its command.
