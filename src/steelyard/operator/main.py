@@ -38,7 +38,7 @@ SETTLE_SECONDS_PER_REPLICA = 0.001
 TRAINING_KINDS = frozenset(resource.kind for resource in TRAINING)
 
 
-async def run_operator(  # noqa: PLR0913 (the parts of the process; all but three have defaults)
+async def run_operator(
     cluster: Cluster,
     settings: OperatorSettings,
     *,
