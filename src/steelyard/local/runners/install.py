@@ -96,7 +96,18 @@ def _filled(kind: RunnerKind, variant: Variant, place: Path) -> Environment:
         raise InstallFailed(f"{kind.name}: the environment is not whole: {'; '.join(faults[:3])}")
     names = (kind.package, f"{kind.package}-{variant}")
     version = next((versions[name] for name in names if name in versions), "")
+    if provided := kind.environments[variant].provides:
+        _provide(Path(python), *provided.split("+"), version=version)
+        versions, _ = contents(Path(python), kind.module)
     return Environment(kind.name, variant, str(place), lock_digest(kind, variant), version, versions)
+
+
+def _provide(python: Path, name: str, suffix: str, *, version: str) -> None:
+    """Write the metadata of a distribution under its other name."""
+    packages = next(python.parents[1].glob("lib/python3*/site-packages"))
+    folder = packages / f"{name}-{version}+{suffix}.dist-info"
+    folder.mkdir(exist_ok=True)
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}+{suffix}\n")
 
 
 def _uv() -> str | None:

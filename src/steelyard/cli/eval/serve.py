@@ -1,0 +1,81 @@
+"""A run with a server of its own: started before the first row is asked, kept running meanwhile, ended with the run."""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from steelyard.local.serving.plan import plan_server
+from steelyard.local.serving.server import Server
+from steelyard.runs.context import Interrupted, RunContext, RunResult
+from steelyard.runs.folder import RunFolder
+from steelyard.runs.request import RunRequest
+from steelyard.runs.resolve import resolve
+from steelyard.runs.run import run
+
+T = TypeVar("T")
+
+
+async def run_served(
+    request: RunRequest, folder: Path | None, sign_key: Path | None, *, fresh: bool, context: RunContext
+) -> RunResult:
+    """Bring a run to its end with a server of the model that it names. ServerFailed says why there is none."""
+    assert request.serve is not None
+    resolved = await asyncio.to_thread(resolve, request, folder)
+    if _is_answered(resolved.folder, request) and not fresh:
+        return await run(request, folder, context, sign_key)
+    serve = request.serve
+    plan = plan_server(
+        Path(serve.folder),
+        runner=serve.runner,
+        name=request.model,
+        gpus=serve.gpus,
+        arguments=serve.arguments,
+    )
+    server = Server(plan, context.listener.step, context.listener.warning)
+    try:
+        await _unless_stopped(server.start(), context.stop)
+        if plan.url not in request.urls:  # another program has the usual port
+            request = replace(request, same_model_at=(plan.url,))
+        return await _while_kept(server, run(request, folder, context, sign_key, fresh=fresh))
+    finally:
+        await server.stop()
+
+
+def _is_answered(folder: RunFolder, request: RunRequest) -> bool:
+    """Tell whether every answer is there, so that nothing needs the server; judges may be the same model."""
+    return folder.verified and not request.judges
+
+
+async def _unless_stopped(start: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    """Wait for the start. Raises Interrupted once the user stops it."""
+    starting, stopping = asyncio.ensure_future(start), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            raise Interrupted("stopped while the server was starting; nothing was asked")
+        starting.result()
+    finally:
+        await _cancelled(starting)
+        await _cancelled(stopping)
+
+
+async def _while_kept(server: Server, work: Coroutine[Any, Any, T]) -> T:
+    """Keep the server running until the work has ended; where it starts no more, end the work: its answers stay."""
+    working, keeping = asyncio.ensure_future(work), asyncio.ensure_future(server.keep())
+    try:
+        await asyncio.wait([working, keeping], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            keeping.result()
+        return await working
+    finally:
+        await _cancelled(working)
+        await _cancelled(keeping)
+
+
+async def _cancelled(task: "asyncio.Future[Any]") -> None:
+    task.cancel()
+    with contextlib.suppress(BaseException):
+        await task

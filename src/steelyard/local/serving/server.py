@@ -1,0 +1,181 @@
+"""One model server that is kept running: `start` returns once it answers; a server that dies is started again."""
+
+import asyncio
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from steelyard.errors import SteelyardError
+from steelyard.local.serving.plan import ServerPlan
+from steelyard.local.serving.watcher import STOP
+
+POLL_SECONDS = 0.25
+ANSWER_SECONDS = 5.0
+STARTS = 3
+"""Starts in a row without a ready server, after which no other one is tried."""
+PAUSE_SECONDS = 1.0
+TAIL_LINES = 12
+TAIL_BYTES = 256 << 10
+
+
+class ServerFailed(SteelyardError):
+    """The server cannot be started; the message has its last lines."""
+
+
+class Server:
+    """A server of a plan. `say` gets one line for each stage, `warn` what a person should look at."""
+
+    def __init__(
+        self, plan: ServerPlan, say: Callable[[str], None], warn: Callable[[str], None] | None = None
+    ) -> None:
+        self.plan, self.restarts = plan, 0
+        self._say, self._warn = say, warn or say
+        self._watcher: asyncio.subprocess.Process | None = None
+        self._line: socket.socket | None = None
+        self._stopping = asyncio.Event()
+
+    @property
+    def process(self) -> int:
+        """The pid of the process that watches the server; 0 while there is none."""
+        return self._watcher.pid if self._watcher is not None and self._watcher.returncode is None else 0
+
+    async def start(self) -> None:
+        """Say what it needs, start it, and return once it answers. Raises ServerFailed."""
+        plan = self.plan
+        version = f"{plan.kind.title} {plan.environment.version} ({plan.environment.variant})"
+        self._say(f"{version} serves {plan.serving.name}: {plan.memory_text}")
+        if not plan.fits:
+            self._warn(
+                "the server needs more memory than there is: it may be ended, or the machine become slow"
+            )
+        await self._start_once()
+
+    async def keep(self) -> None:
+        """Start the server again whenever it ends, until `stop`. Raises ServerFailed when it starts no more."""
+        failures = 0
+        while not self._stopping.is_set():
+            assert self._watcher is not None
+            code = await self._watcher.wait()
+            if self._stopping.is_set():
+                return
+            self._close_line()
+            self.restarts += 1
+            self._warn(f"the server {how(code)}: {self._last_error()}; it is started again")
+            try:
+                await self._start_once()
+                failures = 0
+            except ServerFailed:
+                failures += 1
+                if failures >= STARTS:
+                    raise
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def stop(self) -> None:
+        """End the server and every process that it began."""
+        self._stopping.set()
+        if self._line is not None:
+            with contextlib.suppress(OSError):
+                self._line.send(STOP)
+        if self._watcher is not None:
+            await self._watcher.wait()
+        self._close_line()
+
+    async def _start_once(self) -> None:
+        plan, began = self.plan, time.monotonic()
+        plan.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        plan.log.write_bytes(b"")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            watcher = [sys.executable, "-P", "-m", "steelyard.local.serving.watcher"]
+            self._watcher = await asyncio.create_subprocess_exec(
+                *watcher, str(theirs.fileno()), str(plan.log), *plan.command,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+                env=plan.variables, pass_fds=[theirs.fileno()], start_new_session=True,
+            )  # fmt: skip
+        self._line = ours
+        ended = asyncio.ensure_future(self._watcher.wait())
+        try:
+            await self._until_ready(ended, began)
+        finally:
+            ended.cancel()
+        self._say(f"ready after {time.monotonic() - began:.0f} s: {plan.url}")
+
+    async def _until_ready(self, ended: "asyncio.Future[int]", began: float) -> None:
+        plan, stages = self.plan, _Stages(self.plan, self._say)
+        port, path = int(plan.serving.port), plan.kind.ready_path
+        while not ended.done():
+            stages.look()
+            if await answers(plan.serving.host, port, path) and not ended.done():
+                return
+            await asyncio.wait([ended], timeout=POLL_SECONDS)
+        self._close_line()
+        lines = tail(plan.log)
+        text = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
+        raise ServerFailed(
+            f"{plan.kind.title} {how(ended.result())} after {time.monotonic() - began:.0f} s, before it was ready: "
+            f"{plan.kind.last_error(lines)}\n  The end of {plan.log}:\n{text}"
+        )
+
+    def _last_error(self) -> str:
+        return self.plan.kind.last_error(tail(self.plan.log)) or "it wrote nothing"
+
+    def _close_line(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+
+class _Stages:
+    """The stages of a start, as the log tells them; each is said once."""
+
+    def __init__(self, plan: ServerPlan, say: Callable[[str], None]) -> None:
+        self._plan, self._say = plan, say
+        self._place, self._rest, self._last = 0, "", ""
+
+    def look(self) -> None:
+        with self._plan.log.open("rb") as file:
+            file.seek(self._place)
+            read = file.read()
+        self._place += len(read)
+        # Progress bars end their lines with a carriage return.
+        *lines, self._rest = (self._rest + read.decode(errors="replace")).replace("\r", "\n").split("\n")
+        for line in lines:
+            stage = self._plan.kind.stage(line)
+            if stage and stage != self._last:
+                self._last = stage
+                self._say(stage)
+
+
+async def answers(host: str, port: int, path: str) -> bool:
+    """Tell whether a server answers a GET with 200."""
+    writer = None
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
+            return b" 200 " in await reader.readline()
+    except (OSError, TimeoutError, ValueError):
+        return False
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def how(code: int) -> str:
+    """Say how a server ended, by its watcher's exit status."""
+    if code > 128:
+        return f"was killed by signal {code - 128}"
+    return f"ended with exit status {code}" if code >= 0 else f"was killed with its watcher by signal {-code}"
+
+
+def tail(log: Path) -> list[str]:
+    """The last lines of a server's log."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+            return file.read().decode(errors="replace").replace("\r", "\n").splitlines()
+    except OSError:
+        return []

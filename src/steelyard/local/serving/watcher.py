@@ -1,0 +1,82 @@
+"""The process between a command and its model server: whichever of the two dies, nothing of the server stays.
+
+`python -m steelyard.local.serving.watcher LINE LOG COMMAND...`. A model server starts processes of its own, which
+outlive it: vLLM's engine and workers keep gigabytes after a kill -9 of the process that serves. This process adopts
+them (PR_SET_CHILD_SUBREAPER). It ends all of them once the server has ended, or once LINE, a socket to the command,
+says STOP or closes because the command is gone; then it ends with the server's exit status.
+"""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from steelyard.local.kubelet import processes, shim, splice
+
+STOP = b"stop\n"
+GRACE_SECONDS = 10.0
+"""Time for an orderly end. A vLLM that is still starting was seen to ignore SIGTERM for minutes."""
+LOOK_SECONDS = 0.1
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the server until it or its command ends; return its exit status."""
+    line, log, command = int(arguments[0]), arguments[1], arguments[2:]
+    splice._libc.prctl(shim.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True
+        )
+    except OSError as error:
+        os.write(descriptor, f"{command[0]}: {error.strerror}\n".encode())
+        return 127
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(_ended(server)))
+    with socket.socket(fileno=line) as command_end:
+        while server.poll() is None:
+            if select.select([command_end], [], [], LOOK_SECONDS)[0]:
+                break
+            _reap(server)
+    return _ended(server)
+
+
+def _ended(server: "subprocess.Popen[bytes]") -> int:
+    """End the server and everything below us; return the server's exit status."""
+    if server.poll() is None:
+        server.terminate()
+        until = time.monotonic() + GRACE_SECONDS
+        while server.poll() is None and time.monotonic() < until:
+            time.sleep(LOOK_SECONDS)
+    while left := [
+        pid for pid in processes.descendants(os.getpid()) if processes.start_time(pid) is not None
+    ]:
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        server.poll()
+        _reap(server)
+        time.sleep(0.01)
+    code = server.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _reap(server: "subprocess.Popen[bytes]") -> None:
+    """Collect processes that we have adopted; the server's own end is for `server.poll`."""
+    for pid, parent in processes.parents().items():
+        if parent == os.getpid() and pid != server.pid and processes.start_time(pid) is None:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                continue
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

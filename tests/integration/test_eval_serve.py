@@ -1,0 +1,149 @@
+"""`steelyard eval run --serve`, with a fake runner: it is started, dies, is killed, and leaves workers behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from steelyard.local.kubelet import processes
+from tests.integration import fake_runner
+
+ROWS = 6
+SECONDS = 60.0
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model, prompts, and the fake runner installed."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("FAKE_FOLDER", str(tmp_path))
+    fake_runner.install()
+    fake_runner.make_model(tmp_path / "mine")
+    rows = [json.dumps({"prompt": f"2 + {number}"}) for number in range(ROWS)]
+    (tmp_path / "p.jsonl").write_text("\n".join(rows))
+    return tmp_path
+
+
+def started(place: Path, *more: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "steelyard.cli.main", "eval", "run", "p.jsonl", "--serve", "mine"]
+    return subprocess.Popen(
+        [*command, "--display", "plain", "--concurrency", "1", *more],
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(place: Path, *more: str) -> tuple[int, str]:
+    with started(place, *more) as process:
+        text = process.communicate(timeout=SECONDS)[0]
+    return process.returncode, text
+
+
+def starts(place: Path) -> list[dict[str, list[str]]]:
+    path = place / "starts"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def nothing_is_left(place: Path) -> None:
+    """Wait until neither a server nor a worker of this test runs."""
+    until(lambda: not processes.with_environment(f"FAKE_FOLDER={place}") - {os.getpid()})
+
+
+def test_a_run_starts_its_server_and_ends_it(place: Path) -> None:
+    code, text = run(place)
+    assert code == 0, text
+    assert "vLLM 0.0 (cpu) serves mine: needs about" in text
+    assert "GB are free" in text
+    assert "loading weights" in text
+    assert "ready after" in text
+    assert f"{ROWS} answers" in text
+    (start,) = starts(place)
+    at = dict(zip(start["arguments"], start["arguments"][1:], strict=False))
+    assert start["arguments"][:2] == ["serve", str(place / "mine")]
+    assert (at["--served-model-name"], at["--dtype"]) == ("mine", "float32")
+    assert int(at["--kv-cache-memory-bytes"]) >= 1 << 28
+    nothing_is_left(place)
+    # Every row is answered: the same command needs no server.
+    code, text = run(place)
+    assert code == 0, text
+    assert len(starts(place)) == 1
+
+
+def test_a_server_that_dies_is_started_again_and_the_run_goes_on(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_ANSWERS", "2")
+    code, text = run(place)
+    assert code == 0, text
+    assert "warning: the server was killed by signal 9" in text
+    assert f"{ROWS} answers" in text
+    assert len(starts(place)) == 2
+    nothing_is_left(place)
+
+
+def test_a_server_that_cannot_start_says_why_with_its_last_lines(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_CRASH", "1")
+    code, text = run(place)
+    assert code == 1
+    assert "vLLM ended with exit status 1 after" in text
+    assert "before it was ready: ValueError: the cache is too small" in text
+    assert "RuntimeError: Engine core initialization failed" in text
+    assert "Traceback" not in text
+    nothing_is_left(place)
+
+
+@pytest.mark.parametrize("victim", ["command", "server", "interrupted"])
+def test_no_process_stays_whoever_is_killed(
+    place: Path, monkeypatch: pytest.MonkeyPatch, victim: str
+) -> None:
+    monkeypatch.setenv("FAKE_HANGS", "1")
+    with started(place) as process:
+        until((place / "asked").exists)
+        worker = int((place / "worker").read_text())
+        assert processes.start_time(worker) is not None
+        match victim:
+            case "command":
+                process.kill()
+            case "server":
+                os.kill(int(str(starts(place)[0]["pid"])), signal.SIGKILL)
+                until(lambda: processes.start_time(worker) is None)
+                until(lambda: len(starts(place)) == 2)
+                process.kill()
+            case _:
+                process.send_signal(signal.SIGTERM)
+                process.send_signal(signal.SIGINT)  # another number: two of the same may arrive as one
+        process.communicate(timeout=SECONDS)
+    nothing_is_left(place)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--url", "http://127.0.0.1:1/v1"), "--serve: starts a server itself; leave out --url"),
+        (("--runner", "llama.cpp"), "holds no model that can be served: looked for *.gguf (llama.cpp)"),
+        (("--runner", "transformers"), "which is not installed: steelyard runners install transformers"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(place: Path, options: tuple[str, ...], words: str) -> None:
+    code, text = run(place, *options)
+    assert code == 2
+    assert words in text
+    assert starts(place) == []
