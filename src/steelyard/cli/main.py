@@ -16,6 +16,7 @@ from steelyard.cli import (
     report_verify,
     run,
     runners,
+    serve,
     service,
     sign,
     transfer,
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-LOCAL: tuple[Callable[..., None], ...] = (up.up, up.status, up.down, run.run, command.demo)
+LOCAL: tuple[Callable[..., None], ...] = (up.up, up.status, up.down, serve.serve, run.run, command.demo)
 for verb in LOCAL:
     app.command()(needs("local")(verb))
 VERBS: tuple[Callable[..., None], ...] = (

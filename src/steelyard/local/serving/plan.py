@@ -24,7 +24,7 @@ _NOT_PASSED_ON = frozenset({"VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "OPENAI_A
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """Everything that a start of a server needs; another start does the same again."""
+    """Decisions of which a start of a server is made; another start does the same again."""
 
     kind: RunnerKind
     environment: Environment
@@ -53,7 +53,7 @@ class ServerPlan:
 
     @property
     def memory_text(self) -> str:
-        """What it needs beside what there is, in a line."""
+        """Text of what it needs beside what there is, in a line."""
         needed = self.kind.needed_memory(self.serving)
         cache = self.kind.cache_bytes(self.serving)
         parts = (("weights", self.model.weights), ("cache", cache), ("program", self.kind.base_memory))

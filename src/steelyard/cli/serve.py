@@ -1,0 +1,166 @@
+"""`steelyard serve`: a folder of weights as an inference session of the platform on this machine."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.connection import FolderOption
+
+if TYPE_CHECKING:
+    from steelyard.client import Client
+    from steelyard.local.serving.plan import ServerPlan
+    from steelyard.schema.answers import InferenceSessionAndToken
+
+LOOK_SECONDS = 1.0
+DAYS = 365
+TAIL_LINES = 12
+
+
+def serve(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder with safetensors and config.json, or with GGUF.")
+    ],
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the model in requests. Default: the folder's.")
+    ] = None,
+    runner: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="vllm, llama.cpp or transformers. Default: by what lies in the folder."
+        ),
+    ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="GPUs. Default: 1 where the runner is installed for GPUs, else 0."
+        ),
+    ] = None,
+    server_arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ARGUMENT",
+            help="Argument of the server, such as --server-arg=--max-model-len=4096. May be repeated.",
+        ),
+    ] = None,
+    account: Annotated[str, typer.Option(help="Account that owns model and service.")] = "me",
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return once it answers; it is served on.")
+    ] = False,
+    state_dir: FolderOption = None,
+) -> None:
+    """Serve a model on the platform of this machine, which is started where it does not run.
+
+    Ctrl-C ends what was started.
+    """
+    import signal
+
+    from steelyard.cli.connection import choose_state_dir, connect
+    from steelyard.cli.extras import check_local
+    from steelyard.errors import UsageError
+    from steelyard.local.detached import running, start_detached, stop
+    from steelyard.local.runners.images import enter_installed
+    from steelyard.local.serving.plan import plan_server
+    from steelyard.runners.table import choose
+
+    check_local()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # also ends what was started
+    kind, _ = choose(folder, runner)
+    if folder.is_file():
+        raise UsageError(f"{folder}: is a file; give the folder that it lies in")
+    arguments = tuple(server_arg or ())
+    plan = plan_server(folder, runner=kind.name, name=name, gpus=gpus, arguments=arguments)
+    version = f"{kind.title} {plan.environment.version} ({plan.environment.variant})"
+    typer.echo(f"{version} serves {plan.serving.name}: {plan.memory_text}")
+    state = choose_state_dir(state_dir)
+    began = not running(state)
+    if began:
+        typer.echo(f"starting the platform on {state.path}")
+        start_detached(state.path)
+    try:
+        enter_installed(state)
+        with connect(None, None, state.path) as client:
+            session = _session(client, folder, account, plan)
+            try:
+                _follow(client, session.inferencesession.id, plan)
+                _greet(client, session, plan.serving.name)
+                if detach:
+                    typer.echo(f"  end it with: steelyard terminate isess {session.inferencesession.id}")
+                else:
+                    _until_interrupted()
+            except BaseException:
+                client.inferencesessions.terminate(session.inferencesession.id)
+                raise
+            if not detach:
+                client.inferencesessions.terminate(session.inferencesession.id)
+    except BaseException:
+        if began:
+            stop(state.path)
+        raise
+    if began and not detach:
+        stop(state.path)
+
+
+def _session(client: "Client", folder: Path, account: str, plan: "ServerPlan") -> "InferenceSessionAndToken":
+    """Upload the weights, describe the service, and start a replica of it."""
+    from datetime import UTC, datetime, timedelta
+
+    from steelyard.cli.transfer import _progress
+    from steelyard.client import presets
+
+    name, serving = plan.serving.name, plan.serving
+    with _progress("uploading") as progress:
+        model = client.models.create_from_folder(folder, account=account, name=name, progress=progress)
+    preset = {"vllm": presets.vllm, "llama.cpp": presets.llama_cpp, "transformers": presets.transformers}
+    memory = f"{serving.memory >> 20}Mi" if serving.memory and not serving.gpus else None
+    arguments = list(serving.arguments)
+    if plan.kind.name == "vllm" and serving.precision == "float32":
+        arguments = ["--dtype", "float32", *arguments]
+    runner = preset[plan.kind.name](model.id, *arguments, memory=memory, gpus=serving.gpus)
+    service = client.inferenceservices.create(
+        account=account, name=name, model=model.id, runner=runner, interface=presets.chat()
+    )
+    expires = datetime.now(UTC) + timedelta(days=DAYS)
+    return client.inferencesessions.create(account=account, inferenceService=service.id, expires=expires)
+
+
+def _follow(client: "Client", id: str, plan: "ServerPlan") -> None:
+    """Say how far the start is until a replica answers. Raises SteelyardError with the last lines where it fails."""
+    import time
+
+    from steelyard.errors import SteelyardError
+    from steelyard.schema.status import TERMINAL
+
+    began, said = time.monotonic(), set[str]()
+    while not client.inferencesessions.ready(id):
+        session = client.inferencesessions.get(id)
+        lines = [line.message or "" for line in client.inferencesessions.logs(id, limit=10000).logs]
+        stages = [stage for line in lines if (stage := plan.kind.stage(line))]
+        for text in (*stages, session.message or ""):
+            if text and text not in said:
+                said.add(text)
+                typer.echo(text)
+        if session.status in TERMINAL or session.status == "Error":
+            end = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
+            raise SteelyardError(f"{session.reason}: {session.message}\n  The end of its log:\n{end}")
+        time.sleep(LOOK_SECONDS)
+    typer.echo(f"ready after {time.monotonic() - began:.0f} s")
+
+
+def _greet(client: "Client", session: "InferenceSessionAndToken", name: str) -> None:
+    id = session.inferencesession.id
+    url = f"{client.endpoint}/inferencesessions/{id}/infer/v1"
+    typer.echo(
+        f"  URL:    {url}\n  token:  {session.token}\n  model:  {name}\n"
+        f"  ask it: OPENAI_API_KEY=TOKEN steelyard eval run PROMPTS --url {url} --model {name}"
+    )
+
+
+def _until_interrupted() -> None:
+    import contextlib
+    import signal
+
+    typer.echo("Ctrl-C ends it")
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            signal.pause()
