@@ -88,14 +88,8 @@ class Rates:
             short
             for rate in self._rates
             if rate.resource in claim.quantities and rate.concerns(claim.account)
-            for short in _over(claim, _counted(claim, admitted, rate, now), rate)
+            for short in _over(claim, admitted, rate, now)
         ]
-
-
-def _counted(claim: Claim, admitted: Sequence[Claim], rate: RateSettings, now: datetime) -> list[Claim]:
-    start = rate.start(now)
-    mine = (other for other in admitted if rate.principal == GLOBAL or other.account == claim.account)
-    return [other for other in mine if other.admitted_at is not None and other.admitted_at >= start]
 
 
 def _short(claim: Claim, held: Sequence[Claim], limit_of: _LimitOf, principal: str) -> Iterator[Shortage]:
@@ -105,7 +99,10 @@ def _short(claim: Claim, held: Sequence[Claim], limit_of: _LimitOf, principal: s
             yield Shortage(principal, resource, said)
 
 
-def _over(claim: Claim, counted: Sequence[Claim], rate: RateSettings) -> Iterator[Shortage]:
+def _over(claim: Claim, admitted: Sequence[Claim], rate: RateSettings, now: datetime) -> Iterator[Shortage]:
+    start = rate.start(now)
+    mine = (other for other in admitted if rate.principal == GLOBAL or other.account == claim.account)
+    counted = [other for other in mine if other.admitted_at is not None and other.admitted_at >= start]
     principal = GLOBAL if rate.principal == GLOBAL else f"accounts/{claim.account}"
     within = f" within {rate.duration}"
     if said := _said(claim, counted, principal, rate.resource, amount(rate.limit), within):

@@ -93,6 +93,7 @@ class Tokens:
             id=self._new_id(),
             subject=subject,
             created=now.replace(microsecond=0),
+            # JWT's times are whole seconds: with more, token and key would disagree about the end.
             expires=expires.astimezone(UTC).replace(microsecond=0),
             grants=list(grants),
             permissionsVersion=account.auth.permissionsVersion if account else None,
@@ -107,6 +108,7 @@ class Tokens:
     async def authenticate(self, token: str, now: datetime) -> Principal:
         """Return the principal of a token. Raises Unauthenticated."""
         version = self._accounts.version()
+        # Any process may have revoked a key: after every change of the accounts, all is asked anew.
         if version != self._version:
             self._known, self._version = {}, version
         known = self._known  # what is found out below belongs to this version, whatever happens meanwhile
@@ -115,6 +117,7 @@ class Tokens:
         if principal is None:
             principal = await self._authenticated(token, digest)
             if len(known) >= self._remembered:
+                # Bounded without a list of uses: a process that has seen so many tokens looks each up once more.
                 known.clear()
             known[digest] = principal
         if principal.expires <= now:
@@ -131,9 +134,11 @@ class Tokens:
         except NotOurs as error:
             raise Unauthenticated(f"the token is none of ours: {error}") from error
         stored = await self._accounts.key(str(claims["jti"]))
+        # The digest too: a token that was signed anew for the same key id is not the one that was given out.
         if stored is None or stored[1] != digest.hex():
             raise Unauthenticated("the token was revoked")
         key, _, account = stored
+        # A session's key has no account; an account's key without one must not pass for a session's.
         if account is None and key.subject.startswith(_ACCOUNTS):
             raise Unauthenticated("the token's account is gone")
         if account is not None and account.status != "Active":
@@ -186,6 +191,7 @@ async def _administrator(accounts: Accounts, name: str, now: datetime) -> Accoun
     id = account.id or ""
     if account.status != "Active":
         account = await accounts.set_status(id, "Active", "ReactivateCommand", now)
+    # Whoever can open the database file may do everything anyway: nobody is locked out of the platform.
     if EVERYTHING not in account.auth.permissions:
         account = await accounts.set_permissions(id, [*account.auth.permissions, EVERYTHING])
     return account

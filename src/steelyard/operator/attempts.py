@@ -67,11 +67,13 @@ def advance(step: Step, history: History, context: ReconcileContext) -> StepProg
             return StepProgress("succeeded", outcome, history)
         case "missing" if not attempts.uid:
             # Either the cache lags, and creating the Job again is harmless, or the process died before it created it.
+            # The next attempt may exist although the cache shows neither: two attempts must never run side by side.
             following = Precondition("batch/v1", "Job", job_name(context.resource, step, attempts.number + 1))
             return replace(_create(step, history, attempts, context), preconditions=(following,))
         case "missing":
             name = job_name(context.resource, step, attempts.number)
             gone = JobOutcome("failed", "Disrupted", f"Job {name} was deleted", counted=False)
+            # The cache may lag: only the API knows that the Job is really gone.
             precondition = Precondition("batch/v1", "Job", name)
             return replace(_next(step, history, gone, context), preconditions=(precondition,))
         case "failed":
@@ -111,6 +113,7 @@ def _after_failure(
     counted = _counted(attempts, outcome)
     alive = live(job)
     preconditions = tuple(unchanged(job) for job in alive)
+    # The failed Job stays, so that its Pod and log can be read.
     if outcome.permanent or counted >= context.settings.max_attempts:
         return StepProgress("failed", outcome, history, preconditions=preconditions)
     if alive:
@@ -139,6 +142,7 @@ def _start(step: Step, history: History, attempts: Attempts, context: ReconcileC
 
 def _create(step: Step, history: History, attempts: Attempts, context: ReconcileContext) -> StepProgress:
     deadline = _deadline(step, attempts, context)
+    # All attempts share the step's time: a Job gets what the earlier ones have left.
     seconds = min(int((deadline - context.now).total_seconds()), MAX_SECONDS)
     objects = job_and_config(context.resource, step, attempts.number, seconds, context.settings)
     return StepProgress("running", JobOutcome("running"), history, create=objects, requeue_at=deadline)

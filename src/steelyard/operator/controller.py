@@ -25,7 +25,6 @@ from steelyard.operator.edge import (
     Stale,
     Synced,
 )
-from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.trouble import ERROR, error_text
 from steelyard.operator.workflow import WORKFLOWS, Workflow
 from steelyard.operator.writes import Writes
@@ -79,7 +78,10 @@ class Controller:
     async def _sync(self, key: Key, resource: Json, now: datetime) -> Synced:
         workflow = self._workflows[key.resource]
         children = workflow.observe(resource, *self._caches.children(resource))
-        desired = workflow.reconcile(resource, children, now, self._settings())
+        settings, sleeps = self._caches.settings(), self._sleeps()
+        if sleeps.known:  # time for which the machine slept counts for no deadline
+            settings = settings.model_copy(update={"sleeps": sleeps})
+        desired = workflow.reconcile(resource, children, now, settings)
         status = workflow.recovered(desired.status)
         requeue_times = [desired.requeue_at] if desired.requeue_at else []
         held_up: HeldUp | None = None
@@ -113,11 +115,6 @@ class Controller:
         adopts = any("ownerReferences" in patch.patch.get("metadata", {}) for patch in desired.patch)
         more = adopts or (changed and workflow.follows(status_of(resource), status))
         return Synced(min((time for time in requeue_times if time > now), default=None), more)
-
-    def _settings(self) -> OperatorSettings:
-        """Return the settings of now: with the cluster's frameworks, and the times at which the machine slept."""
-        settings, sleeps = self._caches.settings(), self._sleeps()
-        return settings.model_copy(update={"sleeps": sleeps}) if sleeps.known else settings
 
     async def _write_status(self, resource: Resource, obj: Json, status: Json) -> bool:
         """Write a changed status; return whether it was written and kept. Raises Stale if the resource has changed."""

@@ -37,6 +37,7 @@ def job_and_config(
         "kind": "Job",
         "metadata": metadata,
         "spec": {
+            # Attempts are counted by the operator, which tells a disruption from a failure; Kubernetes' Job does not.
             "backoffLimit": 0,
             "activeDeadlineSeconds": max(1, seconds),
             "template": {
@@ -76,6 +77,7 @@ def step_config(
     return StepConfig(
         step=module,
         attempt=attempt,
+        # Grows with each attempt, and with a resource that is created again: a late attempt's writes lose.
         epoch=epoch(parse_time(metadata["creationTimestamp"]), metadata["uid"], attempt),
         resource=ResourceRef(
             kind=resource["kind"], namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"]

@@ -80,6 +80,7 @@ class Metrics:
         server = None
         try:
             server = await asyncio.start_server(self._answer, host, port)
+        # Metrics are worth no failed evaluation: another program may have the port.
         except OSError as error:
             log.warning("no metrics are served", reason=str(error))
         try:
@@ -90,6 +91,7 @@ class Metrics:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request, and close its connection."""
+        # A scraper that breaks off, or sends anything else, is no concern of the evaluation.
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(SCRAPE_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")

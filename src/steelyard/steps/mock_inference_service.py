@@ -88,9 +88,11 @@ class Mock:
             body = self._checked(await request.read())
         except BadCall as error:
             return _error(400, "invalid_request_error", str(error))
+        # Drawn together before any await: a call's faults then depend on the seed and its number alone.
         hangs, fails, jitter = self.chance.random(), self.chance.random(), self.chance.uniform(-1, 1)
         aborts = self.faults.abort_rate > 0 and self.chance.random() < self.faults.abort_rate
         if hangs < self.faults.hang_rate:
+            # For ever, as a server does that has lost a call: the client's time limit has to end it.
             await asyncio.Event().wait()
         aborts |= await self._work((self.faults.latency_ms + jitter * self.faults.latency_jitter_ms) / 1000)
         if fails < max(self.faults.error_rate, error_rate):
@@ -376,6 +378,7 @@ def main() -> None:
         abort_at_end=arguments.abort_at_end,
         seed=arguments.seed,
     )
+    # For the test that the embedded kubelet ends such a program.
     host = "0.0.0.0" if arguments.bind_all else arguments.host
     if arguments.bind_all:
         log("warning", NAME, "listening on all addresses, as asked")

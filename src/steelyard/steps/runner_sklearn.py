@@ -60,6 +60,7 @@ class Model:
         self.width: int | None = width if isinstance(width, int) else None
 
     def predict(self, rows: NDArray[np.float32]) -> list[Prediction]:
+        # ONNX Runtime refuses numbers of another type than the model's input.
         dtype = np.float64 if "double" in self._input.type else np.float32
         labels, *rest = self._session.run(None, {self._input.name: rows.astype(dtype, copy=False)})
         stated = self._stated(rest[0]) if rest else [None] * len(rows)
@@ -104,7 +105,9 @@ class Batcher:
         while True:
             batch = [await self._waiting.get()]
             while len(batch) < MOST_TOGETHER and not self._waiting.empty():
+                # Whatever has piled up during the last run goes together; nobody waits for a batch to fill.
                 batch.append(self._waiting.get_nowait())
+            # Rows of another width cannot stand in one array: they run apart, and fail alone.
             for width in {request.rows.shape[1] for request in batch}:
                 await self._run([request for request in batch if request.rows.shape[1] == width])
 
@@ -144,6 +147,7 @@ def rows_of(body: bytes, width: int | None) -> tuple[NDArray[np.float32], bool]:
         raise BadInput(f"{field}: should be a list of numbers, or a list of such rows")
     if width is not None and rows.shape[1] != width:
         raise BadInput(f"{field}: the model takes {width} numbers per row, got {rows.shape[1]}")
+    # A model answers NaN with some class: a wrong answer that looks like one.
     if not np.isfinite(rows).all():
         raise BadInput(f"{field}: every number has to be finite")
     return rows, single

@@ -113,6 +113,7 @@ class Commands:
         if stored is None:
             return False
         await self._relay.drop(rows)
+        # The same key was given for an entity of another kind.
         if stored.kind != rows[0].kind:
             raise key_taken(rows[0].idempotency_key or "")
         return True
@@ -129,6 +130,7 @@ class Commands:
             parts = (origin.token, origin.idempotency_key, origin.digest, command.data.id)
             id = derived_id("command", *parts)
         message = self._message(command, id, origin, now)
+        # Expected before it is sent: the aggregator may be faster than this task.
         expected = await self._outcomes.expect(id, urgent=True)
         try:
             async with asyncio.timeout(self._seconds):
@@ -159,6 +161,7 @@ class Commands:
         epoch = self._log.epoch if outcome.epoch is None else outcome.epoch
         position = Position(epoch, outcome.offset or 0)
         while True:
+            # Before the look: a change in between wakes at once.
             version = self._view.version()
             stored = await self._view.get(kind, id)
             if stored is not None and stored.position >= position:
@@ -170,6 +173,7 @@ class Commands:
         command = self._new_id()
         message = self._message(CreateEntity(data=entity), command, origin, now)
         assert message.value is not None
+        # The aggregator's own check, before the answer: what is accepted must be stored (rules 6 and 10).
         check_entity(entity.dump(), message.value, command, self._entity_bytes)
         return OutboxRow(
             command=command,

@@ -95,6 +95,7 @@ class OutboxRelay:
         """Take over from an earlier process: send the rows that it did not send, and follow the others."""
         # A process that ended can have answered nothing more: its clients' next requests are repeats.
         await self._outbox.lost()
+        # Read before anything is sent: rows note from where on a later process has to look for their commands.
         self._ends = dict(await self._log.ends(EVENTS))
         pending = await self._outbox.pending()
         futures = await self._outcomes.expect_earlier([row.command for row in pending]) if pending else []
@@ -148,6 +149,8 @@ class OutboxRelay:
         except Exception as error:
             if is_engine_failure(error):
                 raise
+            # The log refuses this one message whatever happens: it must not keep the others of the batch from being
+            # sent.
             if len(rows) == 1:
                 _log.critical("%s %s cannot be sent", rows[0].kind, rows[0].entity, exc_info=error)
                 return
@@ -174,12 +177,15 @@ class OutboxRelay:
     async def flush(self) -> None:
         """Note the commands that were sent, answered and lost."""
         sent, answered = dict(self._sent), list(self._answered)
+        # At once, so that they share a commit.
         await asyncio.gather(*(self._outbox.sent(command, place) for command, place in sent.items()))
         if answered:
             await self._outbox.answered(answered)
         if lost := self._take_lost():
             try:
                 await self._outbox.lost(lost)
+            # Kept for the next try: a loss that is forgotten would turn the client's repeat into a second entity (rule
+            # 7).
             except DatabaseError:
                 self._lost += lost
                 raise
@@ -199,6 +205,7 @@ class OutboxRelay:
     async def _note_visible(self) -> None:
         """Note the rows that reads do without."""
         version = self._view.version()
+        # Looked up only when the view may show more than last time.
         if version != self._view_version or self._new_applied:
             self._view_version, self._new_applied = version, False
             for command, row in list(self._applied.items()):
@@ -223,6 +230,7 @@ class OutboxRelay:
 
     def _follow(self, row: OutboxRow, future: "asyncio.Future[Outcome]") -> None:
         def take(future: "asyncio.Future[Outcome]") -> None:
+            # The process ends: the next one follows the row.
             if future.cancelled():
                 return
             if (outcome := future.result()).outcome == "rejected":

@@ -32,7 +32,10 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 async def workflow_logs(context: RequestContext) -> Response:
     """The newest lines, oldest of them first."""
     entity = await load(context)
-    limit, since = _limit(context), _since(context)
+    text = context.query.get("limit") or "1000"
+    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= MOST_LINES:
+        raise Invalid(f"limit: {text!r} is not a whole number from 1 to {MOST_LINES}", field="limit")
+    limit, since = int(text), _since(context)
     entries = await collect(context, entity, since)
     identifier = EntityIdentifier(id=entity.id, kind=entity.kind)
     return model_response(
@@ -105,13 +108,6 @@ async def _store(context: RequestContext, entity: AnyEntity) -> bool:
         lines = "".join(f"{entry.message}\n" for entry in entries)
         await context.api.platform.store.put(f"{place(entity.kind, entity.id)}/{WHOLE_LOG}", lines.encode())
     return bool(entries)
-
-
-def _limit(context: RequestContext) -> int:
-    text = context.query.get("limit") or "1000"
-    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= MOST_LINES:
-        raise Invalid(f"limit: {text!r} is not a whole number from 1 to {MOST_LINES}", field="limit")
-    return int(text)
 
 
 def _since(context: RequestContext) -> datetime | None:

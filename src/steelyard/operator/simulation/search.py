@@ -90,7 +90,11 @@ class Search:
         for spent, states in enumerate(self._rounds):
             while states:  # it grows: what needs no further fault is of the same round
                 if self.exploration.states >= self._limit:
-                    self._cut_off()
+                    # The limit is reached: what was met and not looked at has to come to a good end at least.
+                    for left in self._rounds:
+                        for reached in left:
+                            self._settle(reached)
+                    self._require_good_ends()
                     return self.exploration
                 if self._reached[states[0].key] == spent:  # else it was reached with fewer faults meanwhile
                     self.expand(states[0])
@@ -166,13 +170,6 @@ class Search:
             raise self._violation(fault, key, moves)
 
     # ---- some states
-
-    def _cut_off(self) -> None:
-        """The limit is reached: what was met and not looked at has to come to a good end at least."""
-        for states in self._rounds:
-            for reached in states:
-                self._settle(reached)
-        self._require_good_ends()
 
     def _keep(self, reached: Reached) -> None:
         """Keep an even choice of all states that were looked at, to go on from beyond the floor."""

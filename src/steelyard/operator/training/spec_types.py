@@ -52,14 +52,13 @@ def _check(schema: type[BaseModel] | TypeAdapter[Any], value: object, field: str
         for fault in error.errors(include_url=False, include_context=False):
             if fault["type"] != "extra_forbidden":
                 where = field + "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in fault["loc"])
-                raise Invalid(where, _worded(fault["type"], fault["msg"], fault["input"])) from None
-
-
-def _worded(type: str, message: str, value: object) -> str:
-    if type == "missing":
-        return "is required"
-    messages = _INSTANCE.sub("", message.removeprefix("Input ").replace("dictionary", "object"))
-    return f"{messages}, not {_shown(value)}"
+                if fault["type"] == "missing":
+                    raise Invalid(where, "is required") from None
+                # Pydantic's words are Python's; a manifest has objects, and no instances.
+                message = _INSTANCE.sub(
+                    "", fault["msg"].removeprefix("Input ").replace("dictionary", "object")
+                )
+                raise Invalid(where, f"{message}, not {_shown(fault['input'])}") from None
 
 
 def _shown(value: object) -> str:

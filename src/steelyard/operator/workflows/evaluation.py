@@ -31,6 +31,7 @@ def reconcile(evaluation: Json, children: Children, now: datetime, settings: Ope
     refers = bool(evaluation["spec"].get("inferenceSessionReference"))
     service = evaluation["spec"]["inferenceSession"]["inferenceService"]
     match CLIENT_SUCCEEDED in history.milestones, refers, runner_fault(service):
+        # A milestone on record comes first: whatever happens to session and Jobs, no row is asked again.
         case True, _, _:
             return _verifying(context, history)
         case _, True, _:
@@ -59,6 +60,7 @@ def _with_session(context: ReconcileContext, history: History) -> Desired:
     ):
         phase = failed("SessionFailed", f"the session ended: {end['reason']}: {end.get('message', '')}")
         return ended(context, phase, history, all_unchanged(clients))
+    # Also a client that is not on record yet: the process may have died right after it created the Job.
     begun = "client" in history.attempts or any(clients.values())
     if not begun and not (session and true_condition(session, "Ready")):
         progress = true_condition(session, "Progressing") if session else None
@@ -132,9 +134,11 @@ def child_session(evaluation: Json) -> Json:
     spec, template = evaluation["spec"], evaluation["spec"]["inferenceSession"]
     inputs = (spec.get("storage") or {}).get("inputs") or {}
     storage = {
+        # The session serves a model and has no use for the dataset: it is given no access to it.
         "inputs": {key: value for key, value in inputs.items() if key != "dataset"},
         **{key: value for key, value in (spec.get("storage") or {}).items() if key == "secret"},
     }
+    # The evaluation ends its session itself: one that expired under a slow client would fail it.
     session = {key: value for key, value in template.items() if key != "expires"}
     return {
         "apiVersion": evaluation["apiVersion"],

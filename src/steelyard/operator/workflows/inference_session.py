@@ -52,6 +52,7 @@ def _running(context: ReconcileContext, history: History, expires: datetime | No
     start = later(began, context.settings.session_start_seconds + context.settings.sleeps.since(began))
     if ready:
         history = history if "Started" in history.milestones else history.reached("Started")
+    # Only until the first replica was ready: later crashes are the Deployment's to mend.
     late = not ready and "Started" not in history.milestones and context.now >= start
     if trouble := _trouble(pods, ready, context) or (_start_deadline(pods, context) if late else None):
         return ended(context, trouble, history)
@@ -78,6 +79,7 @@ def _replicas(context: ReconcileContext) -> list[Json]:
     return [
         pod
         for owner, pod in owned
+        # The Pods' direct owner is a ReplicaSet, whose name Kubernetes makes from the Deployment's.
         if owner.get("kind") == "ReplicaSet" and owner["name"].startswith(prefix) and not is_deleting(pod)
     ]
 

@@ -63,7 +63,10 @@ def merge(command: Command, headers: Headers, content: Json | None, *, forgotten
         case UpdateEntityStatus():
             return _update_status(command, headers, content)
         case EditEntityLabels():
-            return _edit_labels(command, headers, content)
+            check_editable(content)
+            labels = content.get("labels") or {}
+            after = _patched(labels, dict(command.data.attributes.labels))
+            return SAME if after == labels else with_revision({**content, "labels": after}, headers["id"])
         case EditEntityDocumentation():
             return _edit_documentation(command, headers, content)
 
@@ -99,13 +102,6 @@ def _update_status(command: UpdateEntityStatus, headers: Headers, content: Json)
     if before != after:
         new["lastTransitionTime"] = headers["time"]
     return with_revision(new, headers["id"])
-
-
-def _edit_labels(command: EditEntityLabels, headers: Headers, content: Json) -> Json:
-    check_editable(content)
-    before = content.get("labels") or {}
-    after = _patched(before, dict(command.data.attributes.labels))
-    return SAME if after == before else with_revision({**content, "labels": after}, headers["id"])
 
 
 def _edit_documentation(command: EditEntityDocumentation, headers: Headers, content: Json) -> Json:

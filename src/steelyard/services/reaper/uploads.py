@@ -13,7 +13,7 @@ from steelyard.broker.quarantine.dead_letters import described
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import PIECE
 from steelyard.errors import is_engine_failure
-from steelyard.services.aggregator.messages import State, state_of
+from steelyard.services.aggregator.messages import state_of
 from steelyard.storage.staging import area_of
 from steelyard.storage.store import Store
 
@@ -36,7 +36,11 @@ async def discard_leftovers(store: Store, log: Log, now: datetime, aside: Aside)
         if now - info.last_modified < LEFT_FOR:
             continue
         try:
-            if _is_leftover(info.key, state_of(await log.latest(STATE, _entity(info.key)))):
+            state = state_of(await log.latest(STATE, _entity(info.key)))
+            content = state.content if state else None
+            # What no entity waits for: an upload that was finished or given up, or one whose entity is gone.
+            finished = content is not None and area_of(info.key) and content["status"] != "WaitingForUpload"
+            if content is None or finished:
                 await store.delete(info.key)
                 count += 1
         except Exception as error:
@@ -47,12 +51,6 @@ async def discard_leftovers(store: Store, log: Log, now: datetime, aside: Aside)
     for key in aside.keys - failed:
         await aside.clear(key)
     return count
-
-
-def _is_leftover(key: str, state: State | None) -> bool:
-    if state is None or state.content is None:
-        return True
-    return area_of(key) is not None and state.content["status"] != "WaitingForUpload"
 
 
 def _entity(key: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, RuleResult, Value
 from steelyard.operator.training.frameworks.success_rules import all_of, led_by
 from steelyard.operator.training.model import Tally, TrainingJob
-from steelyard.types import Json
 
 SCHEDULER, SERVER, WORKER = "Scheduler", "Server", "Worker"
 TRACKER, TUNER_SERVER, TUNER = "TunerTracker", "TunerServer", "Tuner"
@@ -42,14 +41,13 @@ def _config(placement: Placement) -> str:
         ]
         for name in names
     }
-    labels = {name.lower(): _tuner_key(placement.job.roles[name].template) for name in names}
+    templates = {name.lower(): placement.job.roles[name].template for name in names}
+    labels = {
+        name: str(((template.get("metadata") or {}).get("annotations") or {}).get(TUNER_SERVER_KEY, ""))
+        for name, template in templates.items()
+    }
     task = {"type": placement.replica_id.role.lower(), "index": placement.replica_id.index}
     return json.dumps({"cluster": cluster, "labels": labels, "task": task}, separators=(",", ":"))
-
-
-def _tuner_key(template: Json) -> str:
-    annotations = (template.get("metadata") or {}).get("annotations") or {}
-    return str(annotations.get(TUNER_SERVER_KEY, ""))
 
 
 def _interface_given(placement: Placement) -> bool:

@@ -141,7 +141,11 @@ def observe_pod(pod: Json, job: TrainingJob) -> ObservedPod | None:
     replica_id = replica_id_of(pod, job.framework)
     if replica_id is None:
         return None
-    container = _main_container(pod, job, replica_id)
+    role = job.roles.get(replica_id.role)
+    name = job.framework.container_of(role.template["spec"]) if role else job.framework.container
+    # The framework's container decides. It has no status before the kubelet has seen the Pod.
+    own: Json = {}
+    container = next((status for status in container_statuses(pod) if status["name"] == name), own)
     termination = _termination(terminated_state(container))
     last = _termination(last_termination(container))
     phase = _phase(pod, termination)
@@ -162,13 +166,6 @@ def observe_pod(pod: Json, job: TrainingJob) -> ObservedPod | None:
         last_termination=last if final else termination or last,
         lost_since=_lost_since(pod),
     )
-
-
-def _main_container(pod: Json, job: TrainingJob, replica_id: ReplicaId) -> Json:
-    """Status of the container that decides; empty while it has none."""
-    role = job.roles.get(replica_id.role)
-    name = job.framework.container_of(role.template["spec"]) if role else job.framework.container
-    return next((container for container in container_statuses(pod) if container["name"] == name), {})
 
 
 def _termination(terminated: Json | None) -> Termination | None:

@@ -34,7 +34,14 @@ def pod_group(job: TrainingJob) -> Json | None:
         "labels": {JOB_NAME: job.name, OPERATOR_NAME: job.framework.label},
         "ownerReferences": [owner_reference(job.resource)],
     }
-    spec = _volcano(job) if scheduler == VOLCANO else _coscheduling(job)
+    policy = job.policy.scheduling
+    spec: Json = {"minMember": minimum(job), **_resources(job)}
+    if scheduler == VOLCANO:
+        spec["queue"] = policy.get("queue") or "default"
+        if policy.get("priorityClass"):
+            spec["priorityClassName"] = policy["priorityClass"]
+    elif policy.get("scheduleTimeoutSeconds") is not None:
+        spec["scheduleTimeoutSeconds"] = policy["scheduleTimeoutSeconds"]
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
 
 
@@ -84,21 +91,6 @@ def minimum(job: TrainingJob) -> int:
     """
     given = job.policy.scheduling.get("minAvailable")
     return job.total if given is None else int(given)
-
-
-def _volcano(job: TrainingJob) -> Json:
-    policy = job.policy.scheduling
-    spec: Json = {"minMember": minimum(job), "queue": policy.get("queue") or "default"}
-    if policy.get("priorityClass"):
-        spec["priorityClassName"] = policy["priorityClass"]
-    return spec | _resources(job)
-
-
-def _coscheduling(job: TrainingJob) -> Json:
-    spec: Json = {"minMember": minimum(job)}
-    if job.policy.scheduling.get("scheduleTimeoutSeconds") is not None:
-        spec["scheduleTimeoutSeconds"] = job.policy.scheduling["scheduleTimeoutSeconds"]
-    return spec | _resources(job)
 
 
 def _resources(job: TrainingJob) -> Json:

@@ -48,21 +48,15 @@ def _status_fault(before: Json | None, after: Json | None) -> str:
     for name in ("restarts", "disruptions"):
         if is_now.get(name, 0) < was.get(name, 0):
             return f"{name} were taken back: {was[name]} became {is_now.get(name)}"
-    if lowered := _lowered(was, is_now):
-        return lowered
+    attempts = {(entry["type"], entry["index"]): entry["attempt"] for entry in was.get("replicas") or ()}
+    for entry in is_now.get("replicas") or ():
+        if entry["attempt"] < attempts.get((entry["type"], entry["index"]), 0):
+            return f"the attempt of {entry['pod']} was taken back to {entry['attempt']}"
     limit = after["spec"]["runPolicy"].get("backoffLimit")
     if limit is not None and is_now.get("restarts", 0) > limit:
         return f"{is_now['restarts']} restarts, and {limit} are allowed"
     uids = [failure["uid"] for failure in is_now.get("failures") or () if not failure.get("inPlace")]
     return "" if len(uids) == len(set(uids)) else f"a failure is on record twice: {uids}"
-
-
-def _lowered(was: Json, is_now: Json) -> str:
-    attempts = {(entry["type"], entry["index"]): entry["attempt"] for entry in was.get("replicas") or ()}
-    for entry in is_now.get("replicas") or ():
-        if entry["attempt"] < attempts.get((entry["type"], entry["index"]), 0):
-            return f"the attempt of {entry['pod']} was taken back to {entry['attempt']}"
-    return ""
 
 
 def _foreign_touched(old: Objects, changed: Iterable[StoreKey]) -> str:
@@ -158,7 +152,11 @@ def end_fault(simulator: Simulator) -> str:
     fell = sum(fact.startswith("fell ") for fact in simulator.facts)
     if status.get("restarts", 0) + status.get("disruptions", 0) > fell:
         return f"{status['restarts']} restarts and {status['disruptions']} disruptions after {fell} falls"
-    return _failure_fault(job, simulator) if holds(conditions, "Failed") else _success_fault(status)
+    if holds(conditions, "Failed"):
+        return _failure_fault(job, simulator)
+    counts = status["replicaStatuses"]
+    active = any(entry.get("active") for entry in counts.values())
+    return f"something is active after the success: {counts}" if active else ""
 
 
 def _failure_fault(job: Json, simulator: Simulator) -> str:
@@ -179,10 +177,3 @@ def _failure_fault(job: Json, simulator: Simulator) -> str:
         or "deadline" in message
     )
     return "" if explained else f"{message} after {sorted(simulator.facts) or 'nothing'}"
-
-
-def _success_fault(status: Json) -> str:
-    counts = status["replicaStatuses"]
-    if any(entry.get("active") for entry in counts.values()):
-        return f"something is active after the success: {counts}"
-    return ""
