@@ -12,11 +12,11 @@ from steelyard.runners.table import KINDS
 
 PROGRAM = """#!{python}
 import http.server, json, os, pathlib, signal, subprocess, sys, time
-folder = pathlib.Path(os.environ["FAKE_FOLDER"])
+folder = pathlib.Path(os.environ.get("FAKE_FOLDER") or pathlib.Path(__file__).parent)
 arguments = sys.argv[1:]
 with (folder / "starts").open("a") as file:
     file.write(json.dumps({{"arguments": arguments, "pid": os.getpid()}}) + "\\n")
-if os.environ.get("FAKE_CRASH"):
+if os.environ.get("FAKE_CRASH") or (pathlib.Path(__file__).parent / "crash").exists():
     print("(EngineCore pid=7) ERROR 11-22 10:00:00 [core.py:866] ValueError: the cache is too small", flush=True)
     print("RuntimeError: Engine core initialization failed. See root cause above.", flush=True)
     sys.exit(1)

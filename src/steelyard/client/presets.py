@@ -51,7 +51,7 @@ def onnx_classifier(model: str, *, cpu: str = "100m", memory: str = "256Mi") -> 
 
 
 def vllm(
-    model: str, *arguments: str, cpu: str = "1", memory: str | None = None, gpus: int = 0
+    model: str, *arguments: str, cpu: str = "500m", memory: str | None = None, gpus: int = 0
 ) -> InferenceServiceRunner:
     """Serves a Model that was made from a folder of the Hugging Face form by vLLM; `arguments` are `vllm serve`'s.
 
@@ -62,7 +62,7 @@ def vllm(
 
 
 def llama_cpp(
-    model: str, *arguments: str, cpu: str = "1", memory: str | None = None, gpus: int = 0
+    model: str, *arguments: str, cpu: str = "500m", memory: str | None = None, gpus: int = 0
 ) -> InferenceServiceRunner:
     """Serves a Model that was made from a folder with a GGUF file by llama.cpp; `arguments` are its server's.
 
@@ -73,7 +73,7 @@ def llama_cpp(
 
 
 def transformers(
-    model: str, *arguments: str, cpu: str = "1", memory: str | None = None, gpus: int = 0
+    model: str, *arguments: str, cpu: str = "500m", memory: str | None = None, gpus: int = 0
 ) -> InferenceServiceRunner:
     """Serves a Model that was made from a folder of the Hugging Face form by Transformers' own server.
 

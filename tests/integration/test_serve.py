@@ -1,0 +1,98 @@
+"""`steelyard serve` on the platform, with a fake runner: missing, crashing, then serving."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from steelyard.client import Client, presets
+from steelyard.local.runners.environments import data_folder
+from steelyard.local.state import StateDir, read_ready
+from tests.integration import fake_runner
+
+SECONDS = 90.0
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a model, and a platform in `state` that ends with the test."""
+    for name in [name for name in os.environ if name.startswith("STEELYARD_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    fake_runner.make_model(tmp_path / "mine")
+    yield tmp_path
+    steelyard(tmp_path, "down", "--state-dir", "state")
+
+
+def steelyard(place: Path, *words: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "steelyard.cli.main", *words],
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def until_it_says(client: Client, id: str, words: str) -> tuple[str | None, str]:
+    """Return reason and message of a session once its message has these words."""
+    end = time.monotonic() + SECONDS
+    while words not in ((session := client.inferencesessions.get(id)).message or ""):
+        assert time.monotonic() < end, session
+        time.sleep(0.1)
+    return session.reason, session.message or ""
+
+
+@pytest.mark.e2e
+def test_a_folder_is_served_once_its_runner_is_there(place: Path) -> None:
+    code, text = steelyard(place, "serve", "mine", "--state-dir", "state", "--detach")
+    assert (code, "which is not installed: steelyard runners install vllm" in text) == (2, True), text
+    code, text = steelyard(place, "up", "--detach", "--state-dir", "state")
+    assert code == 0, text
+    ready = read_ready(StateDir(place / "state"))
+    assert ready is not None
+    with Client(endpoint=ready.api, token=ready.token) as client:
+        model = client.models.create_from_folder(place / "mine", account="me", name="mine")
+        runner, interface = presets.vllm(model.id, cpu="100m", memory="1Gi"), presets.chat()
+        service = client.inferenceservices.create(
+            account="me", name="mine", model=model.id, runner=runner, interface=interface
+        )
+        session = client.inferencesessions.create(account="me", inferenceService=service.id).inferencesession
+        command = f"steelyard runners install vllm --state-dir {place / 'state'}"
+        until_it_says(client, session.id, command)
+
+        fake_runner.install()
+        (data_folder() / "vllm" / "fake" / "bin" / "crash").touch()
+        # The real command would find nothing to install, and enter the runner all the same.
+        from steelyard.local.runners.images import enter_installed
+
+        enter_installed(StateDir(place / "state"))
+        reason, message = until_it_says(client, session.id, "ValueError")
+        assert reason == "RunnerCrashed"
+        assert re.search(
+            r"runner exited 1, started (once|\d times): ValueError: the cache is too small", message
+        )
+        client.inferencesessions.terminate(session.id)
+
+    (data_folder() / "vllm" / "fake" / "bin" / "crash").unlink()
+    code, text = steelyard(place, "serve", "mine", "--state-dir", "state", "--detach")
+    assert code == 0, text
+    assert "loading weights" in text
+    url, token = (re.search(rf"{name}: +(\S+)", text) for name in ("URL", "token"))
+    assert url is not None
+    assert token is not None
+    body = {"model": "mine", "messages": [{"role": "user", "content": "2 + 2"}]}
+    headers = {"Authorization": f"Bearer {token[1]}"}
+    answer = httpx.post(f"{url[1]}/chat/completions", json=body, headers=headers, timeout=SECONDS)
+    assert answer.status_code == 200
+    assert answer.json()["choices"][0]["message"]["content"] == "4"
