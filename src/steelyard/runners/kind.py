@@ -90,6 +90,8 @@ class RunnerKind:
     environments: Mapping[Variant, Requirements]
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that it needs."""
+    sizes_cache: bool = False
+    """True where the cache is made as large as the server's memory allows."""
     kind: str = "container"
     """`runner.kind` of a service: `container`, unless the published schema has a kind for this program."""
 

@@ -50,5 +50,6 @@ VLLM = RunnerKind(
         "cuda": Requirements("vllm-cuda.txt", 10 * GIB),
     },
     environment={"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},
+    sizes_cache=True,
     kind="vllm",
 )

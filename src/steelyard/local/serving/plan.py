@@ -90,8 +90,9 @@ def plan_server(
         precision=model.precision,
         arguments=arguments,
     )
-    most = kind.base_memory + model.weights + MOST_CACHE
-    serving = replace(serving, memory=min(int(available * SHARE), most) if available else None)
+    if kind.sizes_cache and available:
+        most = kind.base_memory + model.weights + MOST_CACHE
+        serving = replace(serving, memory=min(int(available * SHARE), most))
     log = default_state_dir(environment) / "servers" / f"{serving.name}-{serving.port}.log"
     return ServerPlan(kind, installed, model, serving, available, log)
 

@@ -33,6 +33,7 @@ def test_a_plan_has_the_environments_program_and_the_usual_port(model: Path) -> 
     assert plan.url == f"http://127.0.0.1:{usual_port(model.parent)}/v1"
     assert plan.serving.name == "m"
     assert plan_server(model).serving.name == "small"
+    assert "cache 0.3" in plan.memory_text
     assert usual_port(model.parent) != usual_port(model)
 
 
