@@ -100,7 +100,8 @@ def expected(values: Sequence[str]) -> list[str]:
     return done
 
 
-@settings(deadline=None)
+# 40 examples miss a batch of which half is kept when a message is put aside.
+@settings(max_examples=60, deadline=None)
 @given(HISTORIES, st.randoms(use_true_random=False), st.lists(st.integers(1, 7), min_size=1, max_size=4))
 async def test_quarantine_keeps_every_message_in_its_order(
     histories: list[list[str]], random: Random, limits: list[int]
