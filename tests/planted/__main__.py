@@ -1,42 +1,34 @@
 """`make planted`: plants each bug of this folder in a scratch worktree and expects one of its tests to fail.
 
-Two bugs are tried side by side, each in a worktree of its own. A bug whose code is no longer there, or whose tests
-pass in spite of it, is a failure. `--check` only says whether each can still be planted, which takes seconds.
+Bugs are tried side by side, each worker in a worktree of its own that holds the files as they are now (files that git
+does not know are left out). First the named tests run without a bug: a test that fails then proves nothing. Bugs that
+unit tests find come before those that integration tests find. A bug whose code is no longer there, or whose tests pass
+in spite of it, is a failure. `--check` only says whether each can still be planted, which takes seconds.
 """
 
 import argparse
 import ast
-import os
-import shutil
-import signal
+import fnmatch
+import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
 
 from tests.planted.bug import Bug, DoesNotApplyError, read
+from tests.planted.worker import Outcome
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-MARK = "PLANTED_IN"
 
 
-def run(*command: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
-
-
-def end_leftovers(tree: Path) -> None:
-    """End the processes that a test of `tree` has left: a planted bug may be that a process does not end."""
-    marked = f"{MARK}={tree}".encode()
-    for folder in Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and marked in (folder / "environ").read_bytes().split(b"\0"):
-                os.kill(int(folder.name), signal.SIGKILL)
-        except OSError:
-            continue  # ended meanwhile, or another user's
+def git(*arguments: str) -> str:
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def obstacle(bug: Bug, tree: Path) -> str:
@@ -45,13 +37,10 @@ def obstacle(bug: Bug, tree: Path) -> str:
     if missing:
         return f"there is no test {' '.join(missing)}"
     try:
-        source = (tree / bug.file).read_text()
-        changed = bug.apply(source)
-        if ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source)):
-            return "changes nothing"
+        ast.parse(bug.apply((tree / bug.file).read_text()))
     except (OSError, DoesNotApplyError, SyntaxError) as error:
         return f"does not apply: {error}"
-    return ""
+    return "changes nothing" if bug.changes_nothing else ""
 
 
 def has_test(tree: Path, test: str) -> bool:
@@ -64,60 +53,102 @@ def has_test(tree: Path, test: str) -> bool:
     return f"def {names[-1]}(" in source or f"\n{names[-1]} = " in source
 
 
-def why_it_survives(bug: Bug, tree: Path) -> str:
-    """Plant a bug and run its tests: empty when one fails because of the bug, else what is wrong."""
-    reason = obstacle(bug, tree)
-    if reason:
-        return reason
-    try:
-        file = tree / bug.file
-        file.write_text(bug.apply(file.read_text()))
-        env = os.environ | {"PYTHONPATH": str(tree / "src"), MARK: str(tree)}
-        outcome = run(
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-p",
-            "no:cacheprovider",
-            *bug.tests,
-            cwd=tree,
-            env=env,
+def why_it_survives(bug: Bug, outcome: Outcome, failing: Sequence[str]) -> str:
+    """Say what is wrong with the outcome of a bug's tests: empty when one fails because of the bug.
+
+    `failing` are the node ids of tests that fail without any bug.
+    """
+    broken = [test for test in bug.tests if any(covers(test, node) for node in failing)]
+    if broken:
+        return f"{' '.join(broken)} fails without the bug"
+    if outcome.code == 0:
+        return f"survives: {' '.join(bug.tests)} passed in spite of it"
+    if outcome.code == -1:
+        return "its tests did not end in time"
+    if outcome.code != 1:
+        return f"pytest exited {outcome.code}: {outcome.output}"
+    return ""
+
+
+def covers(test: str, node: str) -> bool:
+    """Tell whether a test that a bug names, perhaps a whole file, includes the test with a node id."""
+    return node == test or node.startswith((f"{test}[", f"{test}::"))
+
+
+class Worker:
+    """A process that runs tests in its own worktree; see worker.py. It cleans up when its input is closed."""
+
+    def __init__(self, commit: str) -> None:
+        folder = tempfile.mkdtemp(prefix="planted-")
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "worker.py"), str(ROOT), commit, folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C ends the runner alone, so that the worker lives to clean up
         )
-        if outcome.returncode == 0:
-            return f"survives: {' '.join(bug.tests)} passed in spite of it"
-        if outcome.returncode != 1:
-            return f"pytest exited {outcome.returncode}: {(outcome.stdout + outcome.stderr)[-400:]}"
-        return ""
-    finally:
-        end_leftovers(tree)
-        run("git", "checkout", "-q", "--", ".", cwd=tree)
-        run("git", "clean", "-qfd", "--", "src", "tests", cwd=tree)
+
+    def run(self, tests: Sequence[str], file: str = "", source: str = "") -> Outcome:
+        """Run tests, with other content in one file if a file is given."""
+        request: dict[str, object] = {"tests": list(tests)}
+        if file:
+            request |= {"file": file, "source": source}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError("a worker has ended; see its traceback above")
+        return Outcome(**json.loads(answer))
+
+    def close(self) -> None:
+        """End the tests under way and wait until the worktree is gone."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
 
-def try_bugs(bugs: Sequence[Bug], scratch: Path, side_by_side: int) -> Iterator[tuple[Bug, str]]:
-    """Try all bugs in as many worktrees as may run side by side; yield each result when it is known."""
-    trees: SimpleQueue[Path] = SimpleQueue()
-    for number in range(side_by_side):
-        tree = scratch / f"tree-{number}"
-        run("git", "worktree", "add", "--detach", "-f", str(tree), "HEAD", cwd=ROOT)
-        trees.put(tree)
+class Workers:
+    """Workers of which each runs one request at a time."""
 
-    def in_a_free_tree(bug: Bug) -> tuple[Bug, str]:
-        tree = trees.get()
+    def __init__(self, commit: str, side_by_side: int) -> None:
+        self._all = [Worker(commit) for _ in range(side_by_side)]
+        self._free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._all:
+            self._free.put(worker)
+        self._threads = ThreadPoolExecutor(side_by_side)
+
+    def failing(self, tests: Sequence[str]) -> Iterator[Outcome]:
+        """Run tests without a bug, those of one file together, and yield an outcome a file."""
+        files = {test.split("::")[0] for test in tests}
+        of_file = [[test for test in tests if test.split("::")[0] == file] for file in sorted(files)]
+        futures = [self._threads.submit(self._run, group) for group in of_file]
+        for future in as_completed(futures):
+            yield future.result()
+
+    def try_bugs(self, bugs: Sequence[Bug]) -> Iterator[tuple[Bug, Outcome]]:
+        """Try bugs, and yield each with its outcome when it is known."""
+
+        def attempt(bug: Bug) -> tuple[Bug, Outcome]:
+            source = bug.apply((ROOT / bug.file).read_text())
+            return bug, self._run(bug.tests, str(bug.file), source)
+
+        for future in as_completed([self._threads.submit(attempt, bug) for bug in bugs]):
+            yield future.result()
+
+    def _run(self, tests: Sequence[str], file: str = "", source: str = "") -> Outcome:
+        worker = self._free.get()
         try:
-            return bug, why_it_survives(bug, tree)
+            return worker.run(tests, file, source)
         finally:
-            trees.put(tree)
+            self._free.put(worker)
 
-    try:
-        with ThreadPoolExecutor(side_by_side) as threads:
-            for attempt in as_completed([threads.submit(in_a_free_tree, bug) for bug in bugs]):
-                yield attempt.result()
-    finally:
-        for number in range(side_by_side):
-            run("git", "worktree", "remove", "--force", str(scratch / f"tree-{number}"), cwd=ROOT)
+    def close(self) -> None:
+        """End what runs and wait until no worktree is left."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for worker in self._all:
+            worker.close()
 
 
 def check(bugs: Sequence[Bug]) -> int:
@@ -129,26 +160,119 @@ def check(bugs: Sequence[Bug]) -> int:
     return 1 if obstacles else 0
 
 
+def select(bugs: Sequence[Bug], patterns: Sequence[str], changed: Sequence[str] | None) -> list[Bug]:
+    """Return the bugs of which the name, file or a test matches a pattern, and of which a file changed.
+
+    No pattern matches all; `changed` is None where it does not matter which files changed.
+    """
+
+    def wanted(bug: Bug) -> bool:
+        paths = [str(bug.file), *(test.split("::")[0] for test in bug.tests)]
+        if changed is not None and not set(paths) & set(changed):
+            return False
+        texts = [bug.name, *paths, *bug.tests]
+        return not patterns or any(fnmatch.fnmatch(text, pattern) for text in texts for pattern in patterns)
+
+    return [bug for bug in bugs if wanted(bug)]
+
+
+def is_integration(bug: Bug) -> bool:
+    return any(not test.startswith("src/") for test in bug.tests)
+
+
+def duration(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def progress(done: int, total: int, failures: int, elapsed: float) -> str:
+    """Return how far the run is: counts, failures, and the time that the rest will take at this speed."""
+    rest = elapsed / done * (total - done)
+    return f"[{done}/{total}, {failures} not found, {duration(rest)} left]"
+
+
+def run(bugs: Sequence[Bug], side_by_side: int) -> int:
+    """Try all bugs, print progress and a summary, failures first, and return the exit code."""
+    began = time.monotonic()
+    failures = {bug.name: reason for bug in bugs if (reason := obstacle(bug, ROOT))}
+    bugs = [bug for bug in sorted(bugs, key=is_integration) if bug.name not in failures]
+    tests = sorted({test for bug in bugs for test in bug.tests})
+    failing: list[str] = []
+    seconds: dict[str, float] = {}
+    workers = Workers(git("stash", "create") or "HEAD", side_by_side)
+    try:
+        print(f"Running {len(tests)} named tests without a bug", flush=True)
+        without = 0.0
+        for outcome in workers.failing(tests):
+            failing += outcome.failed
+            without += outcome.processor_seconds
+            if outcome.code not in (0, 1):
+                print(f"pytest exited {outcome.code}: {outcome.output}", flush=True)
+        print(f"{len(failing)} fail without a bug; {without:.0f} s of processor time", flush=True)
+        tried = time.monotonic()
+        for number, (bug, outcome) in enumerate(workers.try_bugs(bugs), start=1):
+            seconds[bug.name] = outcome.processor_seconds
+            if reason := why_it_survives(bug, outcome, failing):
+                failures[bug.name] = reason
+            how_far = progress(number, len(bugs), len(failures), time.monotonic() - tried)
+            print(
+                f"{how_far} {bug.name}: {reason or 'found'} ({outcome.processor_seconds:.1f} s)", flush=True
+            )
+    finally:
+        workers.close()
+    print_summary(bugs, failures, seconds, time.monotonic() - began)
+    return 1 if failures or not bugs else 0
+
+
+def print_summary(
+    bugs: Sequence[Bug], failures: dict[str, str], seconds: dict[str, float], elapsed: float
+) -> None:
+    print("\nNot found:" if failures else "")
+    for name, reason in sorted(failures.items()):
+        print(f"  {name}: {reason}")
+    for kind, integration in (("unit", False), ("integration", True)):
+        times = sorted(seconds[bug.name] for bug in bugs if is_integration(bug) is integration)
+        if times:
+            print(
+                f"{len(times)} bugs for {kind} tests: {sum(times):.0f} s of processor time, "
+                f"median {times[len(times) // 2]:.1f} s, longest {times[-1]:.1f} s"
+            )
+    total = len(set(failures) | set(seconds))
+    print(f"{total - len(failures)} of {total} planted bugs were found in {duration(elapsed)} minutes")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
     parser.add_argument("bugs", nargs="*", help="names of bugs in this folder; all, if none is given")
     parser.add_argument("-n", type=int, default=2, metavar="COUNT", help="bugs tried side by side (2)")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="only bugs whose name, file or test matches, as in 'kube-*' or 'src/steelyard/kube/*'; may be repeated",
+    )
+    parser.add_argument(
+        "--changed",
+        nargs="?",
+        const="HEAD",
+        metavar="REF",
+        help="only bugs whose file or tests' file differs from a git ref (HEAD)",
+    )
     parser.add_argument("--check", action="store_true", help="only tell whether each bug still applies")
     arguments = parser.parse_args()
     paths = [HERE / f"{Path(name).stem}.toml" for name in arguments.bugs] or sorted(HERE.glob("*.toml"))
-    bugs = [read(path) for path in paths]
+    changed = git("diff", "--name-only", arguments.changed).splitlines() if arguments.changed else None
+    bugs = select([read(path) for path in paths], arguments.only, changed)
     if arguments.check:
         return check(bugs)
-    scratch = Path(tempfile.mkdtemp(prefix="steelyard-planted-"))
-    survivors = 0
+    if not bugs:
+        print("no planted bug is meant")
+        return 0 if arguments.changed else 1
     try:
-        for bug, reason in try_bugs(bugs, scratch, arguments.n):
-            survivors += bool(reason)
-            print(f"{bug.name:50} {reason or 'found'}", flush=True)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    print(f"{len(bugs) - survivors} of {len(bugs)} planted bugs were found")
-    return 1 if survivors or not bugs else 0
+        return run(bugs, arguments.n)
+    except KeyboardInterrupt:
+        print("interrupted; nothing is left behind")
+        return 130
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
+from pathlib import Path
+
 import pytest
 
-from tests.planted.bug import DoesNotApplyError, replace
+from tests.planted.bug import Bug, DoesNotApplyError, replace
 
 SOURCE = """
 class Ledger:
@@ -50,3 +52,10 @@ def test_a_part_of_a_literal_can_be_changed() -> None:
 def test_code_that_is_not_there_once_is_refused(function: str, old: str) -> None:
     with pytest.raises(DoesNotApplyError):
         replace(SOURCE, function, old, "pass")
+
+
+@pytest.mark.parametrize(
+    ("new", "nothing"), [("return (\n    1,\n)  # one", True), ("return (2,)", False), ("", False)]
+)
+def test_a_change_of_layout_alone_changes_nothing(new: str, nothing: bool) -> None:
+    assert Bug("name", (), Path("a.py"), "", (("return (1,)", new),)).changes_nothing is nothing
