@@ -1,9 +1,10 @@
 """`make planted`: plants each bug of this folder in a scratch worktree and expects one of its tests to fail.
 
 Bugs are tried side by side, each worker in a worktree of its own that holds the files as they are now (files that git
-does not know are left out). First the named tests run without a bug: a test that fails then proves nothing. Bugs that
-unit tests find come before those that integration tests find. A bug whose code is no longer there, or whose tests pass
-in spite of it, is a failure. `--check` only says whether each can still be planted, which takes seconds.
+does not know are left out). The tests of one file run without a bug before its bugs are tried: one that fails then
+proves nothing. Bugs that unit tests find come before those that integration tests find. A bug whose code is no longer
+there, or whose tests pass in spite of it, is a failure. `--check` only says whether each can still be planted, which
+takes seconds.
 """
 
 import argparse
@@ -119,28 +120,28 @@ class Workers:
             self._free.put(worker)
         self._threads = ThreadPoolExecutor(side_by_side)
 
-    def failing(self, tests: Sequence[str]) -> Iterator[Outcome]:
-        """Run tests without a bug, those of one file together, and yield an outcome a file."""
-        files = {test.split("::")[0] for test in tests}
-        of_file = [[test for test in tests if test.split("::")[0] == file] for file in sorted(files)]
-        futures = [self._threads.submit(self._run, group) for group in of_file]
-        for future in as_completed(futures):
-            yield future.result()
+    def try_bugs(self, bugs: Sequence[Bug]) -> Iterator[tuple[Bug, str, float]]:
+        """Try bugs: yield each, why it survives (empty if it is found), and its processor seconds, when known."""
+        groups: dict[str, list[Bug]] = {}
+        for bug in bugs:
+            groups.setdefault(bug.tests[0].split("::")[0], []).append(bug)
+        for future in as_completed(
+            [self._threads.submit(self._try_group, group) for group in groups.values()]
+        ):
+            yield from future.result()
 
-    def try_bugs(self, bugs: Sequence[Bug]) -> Iterator[tuple[Bug, Outcome]]:
-        """Try bugs, and yield each with its outcome when it is known."""
-
-        def attempt(bug: Bug) -> tuple[Bug, Outcome]:
-            source = bug.apply((ROOT / bug.file).read_text())
-            return bug, self._run(bug.tests, str(bug.file), source)
-
-        for future in as_completed([self._threads.submit(attempt, bug) for bug in bugs]):
-            yield future.result()
-
-    def _run(self, tests: Sequence[str], file: str = "", source: str = "") -> Outcome:
+    def _try_group(self, bugs: Sequence[Bug]) -> list[tuple[Bug, str, float]]:
+        """Run the tests of some bugs without a bug, then each bug's with it."""
         worker = self._free.get()
         try:
-            return worker.run(tests, file, source)
+            tests = dict.fromkeys(test for bug in bugs for test in bug.tests)
+            failing = worker.run(list(tests)).failed
+            results = []
+            for bug in bugs:
+                source = bug.apply((ROOT / bug.file).read_text())
+                outcome = worker.run(bug.tests, str(bug.file), source)
+                results.append((bug, why_it_survives(bug, outcome, failing), outcome.processor_seconds))
+            return results
         finally:
             self._free.put(worker)
 
@@ -195,28 +196,17 @@ def run(bugs: Sequence[Bug], side_by_side: int) -> int:
     began = time.monotonic()
     failures = {bug.name: reason for bug in bugs if (reason := obstacle(bug, ROOT))}
     bugs = [bug for bug in sorted(bugs, key=is_integration) if bug.name not in failures]
-    tests = sorted({test for bug in bugs for test in bug.tests})
-    failing: list[str] = []
     seconds: dict[str, float] = {}
-    workers = Workers(git("stash", "create") or "HEAD", side_by_side)
+    # A commit of the files as they are, on no branch; git wants an author even where nobody has set one.
+    author = ("-c", "user.name=planted", "-c", "user.email=planted@localhost")
+    workers = Workers(git(*author, "stash", "create") or "HEAD", side_by_side)
     try:
-        print(f"Running {len(tests)} named tests without a bug", flush=True)
-        without = 0.0
-        for outcome in workers.failing(tests):
-            failing += outcome.failed
-            without += outcome.processor_seconds
-            if outcome.code not in (0, 1):
-                print(f"pytest exited {outcome.code}: {outcome.output}", flush=True)
-        print(f"{len(failing)} fail without a bug; {without:.0f} s of processor time", flush=True)
-        tried = time.monotonic()
-        for number, (bug, outcome) in enumerate(workers.try_bugs(bugs), start=1):
-            seconds[bug.name] = outcome.processor_seconds
-            if reason := why_it_survives(bug, outcome, failing):
+        for number, (bug, reason, processor_seconds) in enumerate(workers.try_bugs(bugs), start=1):
+            seconds[bug.name] = processor_seconds
+            if reason:
                 failures[bug.name] = reason
-            how_far = progress(number, len(bugs), len(failures), time.monotonic() - tried)
-            print(
-                f"{how_far} {bug.name}: {reason or 'found'} ({outcome.processor_seconds:.1f} s)", flush=True
-            )
+            how_far = progress(number, len(bugs), len(failures), time.monotonic() - began)
+            print(f"{how_far} {bug.name}: {reason or 'found'} ({processor_seconds:.1f} s)", flush=True)
     finally:
         workers.close()
     print_summary(bugs, failures, seconds, time.monotonic() - began)

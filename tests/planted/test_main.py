@@ -1,4 +1,4 @@
-"""What `make planted` tries, and how it judges and reports."""
+"""Selection of planted bugs, and how `make planted` judges and reports them."""
 
 from pathlib import Path
 

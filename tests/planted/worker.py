@@ -44,7 +44,7 @@ LONGEST = 600.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the tests of one request."""
+    """Result of the tests of one request."""
 
     code: int
     """pytest's exit code; -1 if the tests did not end in time."""
