@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from steelyard.report.statistics.clusters import Z_TAIL, Floats, Integers, Sums, student_quantile, sums_of
-from steelyard.report.statistics.intervals import Estimate, mean
+from steelyard.report.statistics.intervals import Estimate, mean, too_rare
 
 MOST_SUMS = 1 << 22
 """Number of possible sums above which a normal distribution replaces the permutation distribution."""
@@ -68,8 +68,11 @@ def _added_size(differences: Floats, sums: Sums) -> float:
 
     With one question each, as without clusters, or as many as the design effect (Kish 1965), the interval held the true
     value in 0.83 of the simulations of few clusters that differ much; with whole clusters nearly always, at two to
-    three times the width.
+    three times the width. These are added where questions that differ, or agree, fill few clusters
+    (`too_rare`): a design effect seen in so few may be luck.
     """
+    if too_rare(float(np.abs(differences).mean()), sums):
+        return sums.typical
     error = float(differences.std() / np.sqrt(differences.size))
     if error == 0:
         return sums.typical

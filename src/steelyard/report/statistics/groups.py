@@ -30,8 +30,8 @@ from steelyard.report.wording import count, signed_points, small_p
 GROUP = "group:"
 NONE = "(none)"
 MOST_ROWS = 50
-FEWEST_UNSCALED = 30
-"""Fewest clusters on each side of a comparison of scores without a scale."""
+FEWEST_UNSCALED = 50
+"""Fewest clusters' worth on each side of a comparison of scores without a scale."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,7 @@ def difference_from_rest(
 
     With a scale each side gets one more cluster at both ends, as Agresti and Caffo add a success and a failure (2000,
     The American Statistician 54:280-288): a group of three right answers does not prove that there is no spread.
+    Without a scale the ends are the least and the greatest value of all.
     """
     from scipy.special import stdtr
 
@@ -106,10 +107,10 @@ def difference_from_rest(
     gap = float(values[inside].mean() - values[~inside].mean())
     here, rest = (sums_of(values[mask], clusters[mask]) for mask in (inside, ~inside))
     few = 2 if scale else FEWEST_UNSCALED
-    if min(here.count, rest.count) < few:
+    if min(here.count if scale else here.equivalent, rest.count if scale else rest.equivalent) < few:
         return Estimate(gap, None, None, f"no interval: a side has fewer than {few} questions", n), None
-    if scale:
-        here, rest = (side.plus(side.typical, *scale) for side in (here, rest))
+    ends = scale or (float(values.min()), float(values.max()))
+    here, rest = (side.plus(side.typical, *ends) for side in (here, rest))
     variances = [side.error**2 for side in (here, rest)]
     variance = sum(variances)
     if variance <= 0:

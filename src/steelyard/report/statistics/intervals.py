@@ -41,6 +41,7 @@ __all__ = [
     "mean",
     "proportion",
     "share_interval",
+    "too_rare",
     "wilson",
 ]
 
@@ -51,6 +52,8 @@ FEW_HITS = 15
 """Fewest hits, and fewest misses, for Wilson's interval; with fewer the exact interval is used."""
 FEW_CLUSTERS = 5
 """Fewest hits, and fewest misses, counted in clusters; with fewer a cluster counts as one value."""
+FEW_UNEQUAL_CLUSTERS = 15
+"""The same where a few clusters have most of the rows: 92 of 100 intervals held the true value with 11 such hits."""
 FEWEST_UNSCALED = 50
 """Fewest values for the interval of a mean without a scale."""
 FEWEST_UNLIKE = 10
@@ -224,11 +227,16 @@ def effective_size(share: float, error: float, sums: Sums) -> float:
     """Return the number of independent values that would give the same standard error.
 
     A cluster counts as one value at most where all values are equal, or where the rarer value fills fewer than
-    `FEW_CLUSTERS` clusters: the small spread within clusters may then be luck.
+    `FEW_CLUSTERS` clusters (more, if they are very unequal): the small spread within clusters may then be luck.
     """
     if error == 0 or share in (0.0, 1.0):
         return sums.equivalent
     known = Z_TAIL / student_quantile(sums.freedom)
     size = min(float(sums.sizes.sum()), share * (1 - share) / error**2) * known**2
-    rare = min(share, 1 - share) * sums.equivalent < FEW_CLUSTERS
-    return min(size, sums.equivalent) if rare else size
+    return min(size, sums.equivalent) if too_rare(share, sums) else size
+
+
+def too_rare(share: float, sums: Sums) -> bool:
+    """Return whether hits, or misses, fill so few clusters that the spread within and between them may be luck."""
+    few = FEW_UNEQUAL_CLUSTERS if sums.equivalent < sums.count / 2 else FEW_CLUSTERS
+    return min(share, 1 - share) * sums.equivalent < few

@@ -36,10 +36,11 @@ def make_scores(
 
 def test_numbers_differ_by_welchs_test() -> None:
     chance = np.random.default_rng(1)
-    values = np.concatenate([chance.normal(0.3, 1, 40), chance.normal(0, 2, 200)])
-    inside = np.arange(240) < 40
-    estimate, p = difference_from_rest(values, inside, np.arange(240), None)
-    theirs = ttest_ind(values[inside], values[~inside], equal_var=False)
+    values = np.concatenate([chance.normal(0.3, 1, 60), chance.normal(0, 2, 200)])
+    inside = np.arange(260) < 60
+    estimate, p = difference_from_rest(values, inside, np.arange(260), None)
+    ends = [values.min(), values.max()]  # one more at either end on each side
+    theirs = ttest_ind(np.append(values[inside], ends), np.append(values[~inside], ends), equal_var=False)
     interval = theirs.confidence_interval(0.95)
     assert p == pytest.approx(theirs.pvalue)
     assert (estimate.low, estimate.high) == pytest.approx((interval.low, interval.high))
@@ -58,11 +59,12 @@ def test_shares_are_agresti_and_caffos() -> None:
 
 
 def test_even_clusters_are_their_means() -> None:
-    values = np.random.default_rng(2).normal(size=(90, 4))
-    inside = np.repeat(np.arange(90) < 38, 4)
-    _, p = difference_from_rest(values.ravel(), inside, np.repeat(np.arange(90), 4), None)
-    means = values.mean(axis=1)
-    assert p == pytest.approx(ttest_ind(means[:38], means[38:], equal_var=False).pvalue)
+    values = np.random.default_rng(2).normal(size=(120, 4))
+    inside = np.repeat(np.arange(120) < 52, 4)
+    _, p = difference_from_rest(values.ravel(), inside, np.repeat(np.arange(120), 4), None)
+    means, ends = values.mean(axis=1), [values.min(), values.max()]
+    theirs = ttest_ind(np.append(means[:52], ends), np.append(means[52:], ends), equal_var=False)
+    assert p == pytest.approx(theirs.pvalue)
 
 
 def test_an_answer_without_a_score_is_not_a_wrong_one() -> None:
@@ -116,7 +118,14 @@ def test_the_table_says_what_differs() -> None:
 def test_few_numbers_without_a_scale_have_no_interval() -> None:
     estimate, p = difference_from_rest(np.arange(20.0), np.arange(20) < 9, np.arange(20), None)
     assert (estimate.low, estimate.high, p) == (None, None, None)
-    assert estimate.method == "no interval: a side has fewer than 30 questions"
+    assert estimate.method == "no interval: a side has fewer than 50 questions"
+
+
+def test_clusters_of_one_large_one_count_as_few() -> None:
+    clusters = np.concatenate([np.zeros(500, dtype=np.int64), np.arange(1, 300)])
+    inside = (clusters == 0) | (clusters < 100)
+    estimate, _ = difference_from_rest(np.random.default_rng(1).normal(size=799), inside, clusters, None)
+    assert estimate.low is None
 
 
 def test_numbers_have_no_per_cent() -> None:

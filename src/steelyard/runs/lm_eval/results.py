@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from steelyard.report.errors import ReportFailed
 from steelyard.report.results import Bounds, Metric, Results, Table
@@ -22,16 +23,15 @@ from steelyard.report.statistics.intervals import (
     Integers,
     clusters_of,
     mean,
-    share_interval,
 )
 from steelyard.report.status import FAILED, has_status
 from steelyard.report.wording import count, percent
 from steelyard.runs.lm_eval.documents import keys_of
+from steelyard.runs.lm_eval.intervals import by_standard_error, mean_of_tasks
 from steelyard.runs.lm_eval.tasks import TaskName
 
 FOUND = b"lm_eval"
 """Key in the metadata of the scores: lm-eval's results of the whole run, as JSON."""
-_TWO_SIDED = 1.959963984540054
 _MOST_REASONS = 10
 
 
@@ -41,7 +41,7 @@ class _Documents:
 
     table: pa.Table
     outcome: Mapping[str, Any]
-    failed: Any
+    failed: NDArray[np.bool_]
     """Mask of the documents that failed."""
 
     @property
@@ -52,15 +52,27 @@ class _Documents:
     def failures(self) -> int:
         return int(np.count_nonzero(self.failed))
 
-    def values(self, tasks: Sequence[str], key: str) -> tuple[Floats, Integers] | None:
-        """Each document's number of a metric, 0 where it failed, and its cluster. None where one has no number."""
-        names = pa.array(sorted(tasks), pa.string())
-        mine = np.asarray(pc.is_in(self.table["task"], value_set=names).to_numpy(), dtype=np.bool_)
+    def values(
+        self, tasks: Sequence[str], key: str, *, failures: bool = True
+    ) -> tuple[Floats, Integers] | None:
+        """Each document's number of a metric, and its cluster; None where one has no number.
+
+        A document that failed has 0, or is left out where `failures` do not count.
+        """
+        mine = self._of(tasks) if failures else self._of(tasks) & ~self.failed
         metrics = self.table.filter(pa.array(mine))["metrics"].to_pylist()
         numbers = [0.0 if text is None else orjson.loads(text).get(key) for text in metrics]
         if not numbers or any(number is None for number in numbers):
             return None
         return np.asarray(numbers, dtype=np.float64), clusters_of(self.table)[mine]
+
+    def clusters(self, tasks: Sequence[str]) -> Integers:
+        """The clusters of the documents that did not fail."""
+        return clusters_of(self.table)[self._of(tasks) & ~self.failed]
+
+    def _of(self, tasks: Sequence[str]) -> NDArray[np.bool_]:
+        names = pa.array(sorted(tasks), pa.string())
+        return np.asarray(pc.is_in(self.table["task"], value_set=names).to_numpy(), dtype=np.bool_)
 
 
 def results_of(name: TaskName, scores: pa.Table) -> Results:
@@ -188,33 +200,34 @@ def _pooled(name: TaskName, documents: _Documents, tasks: Sequence[str]) -> Iter
 
 
 def _estimate(
-    documents: _Documents, of: tuple[bool, Sequence[str], str], value: float, error: object, share: bool
+    documents: _Documents, task: tuple[bool, Sequence[str], str], value: float, error: object, share: bool
 ) -> Estimate:
-    """The number with its interval: of a share by the documents' own numbers, else by lm-eval's standard error."""
-    one_task, tasks, key = of
-    known = float(error) if isinstance(error, int | float) else None
-    known_values = documents.values(tasks, key) if share else None
-    if known_values is not None:
-        values, clusters = known_values
-        if one_task or abs(float(values.mean()) - value) < 1e-9:
-            return replace(_share(values, clusters), value=value)
-    size = (
-        documents.total if not one_task else len(known_values[0]) if known_values else _size(documents, tasks)
-    )
+    """The number with its interval: by the documents' own numbers where it is their mean, else by lm-eval's error."""
+    one_task, members, key = task
     if share:
-        spread = value * (1 - value)
-        effective = min(float(size), spread / known**2) if known and spread else float(size)
-        low, high, method = share_interval(value, effective)
-        return Estimate(value, low, high, f"{method}, by lm-eval's standard error", size, known)
-    if not known or not np.isfinite(known):
-        return Estimate(value, None, None, "lm-eval tells no standard error", size)
-    half = _TWO_SIDED * known
-    return Estimate(value, value - half, value + half, "lm-eval's standard error, normal", size, known)
+        by_task = documents.outcome["results"]["results"]
+        numbers = [documents.values([member], key) for member in members if key in by_task.get(member, {})]
+        known_numbers = [pair for pair in numbers if pair is not None]
+        if known_numbers and len(known_numbers) == len(numbers):
+            return _share_of(known_numbers, value, one_task)
+        reason = "no interval: lm-eval kept no number of some documents"
+        return Estimate(value, None, None, reason, documents.total)
+    scored = documents.values(members, key, failures=False) if one_task else None
+    if scored is not None and abs(float(scored[0].mean()) - value) < 1e-9 * max(1.0, abs(value)):
+        return replace(mean(*scored), value=value)
+    known = float(error) if isinstance(error, int | float) else None
+    return by_standard_error(key.partition(",")[0], value, known, documents.clusters(members))
 
 
-def _size(documents: _Documents, tasks: Sequence[str]) -> int:
-    counts = documents.outcome["results"].get("n-samples", {})
-    return sum(int(counts.get(task, {}).get("effective", 0)) for task in tasks)
+def _share_of(tasks: Sequence[tuple[Floats, Integers]], value: float, one_task: bool) -> Estimate:
+    """A share with the interval of what it is: the mean over all documents, or that of the tasks' own shares."""
+    values, clusters = (np.concatenate(parts) for parts in zip(*tasks, strict=True))
+    if one_task or abs(float(values.mean()) - value) < 1e-9:
+        return replace(_share(values, clusters), value=value)
+    if abs(float(np.mean([task.mean() for task, _ in tasks])) - value) < 1e-9:
+        return mean_of_tasks([task for task, _ in tasks], [units for _, units in tasks])
+    reason = "no interval: it is no mean over the documents, nor over the tasks"
+    return Estimate(value, None, None, reason, int(values.size))
 
 
 def _share(values: Floats, clusters: Integers) -> Estimate:
@@ -252,7 +265,7 @@ def _tables(documents: _Documents) -> Iterator[Table]:
 
 
 def _limits(documents: _Documents) -> Iterator[str]:
-    yield "lm-eval's own code made these numbers; its standard errors know nothing of clusters."
+    yield "lm-eval's own code made these numbers; the intervals are ours wherever the documents' numbers are known."
     if documents.failures:
         yield (
             f"{count(documents.failures)} of {count(documents.total)} documents failed: a request of theirs got no "
