@@ -129,7 +129,11 @@ class _Work:
         refused: dict[Place, str] = {}
         tries = 0
         while True:
-            failed, cause = _blamed(record, error)
+            # A step names the record at which it failed; any other error is blamed on the record given here.
+            if isinstance(error, StepFailed):
+                failed, cause = error.record, error.__cause__ or error
+            else:
+                failed, cause = record, error
             if not await self._retries.again(tries):
                 if Place.of(failed) in refused:
                     raise error  # it cannot even be put aside: that is no record's fault
@@ -178,13 +182,6 @@ class _Work:
             partition: self._batch.positions[partition] if offset == self._last[partition] else offset + 1
             for partition, offset in reached.items()
         }
-
-
-def _blamed(record: Record, error: Exception) -> tuple[Record, BaseException]:
-    """The record that is held responsible for an error, and the error."""
-    if isinstance(error, StepFailed):
-        return error.record, error.__cause__ or error
-    return record, error
 
 
 @contextlib.asynccontextmanager

@@ -41,7 +41,10 @@ def read(response: httpx.Response, kind: type[T]) -> T:
         return None  # whatever the body
     try:
         # A newer platform may send fields that this client does not know.
-        answer: T = _adapter(kind).validate_json(response.content, extra="ignore")
+        # Making an adapter takes some milliseconds, so each is kept.
+        if kind not in _ADAPTERS:
+            _ADAPTERS[kind] = TypeAdapter(kind)
+        answer: T = _ADAPTERS[kind].validate_json(response.content, extra="ignore")
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "the body"
@@ -53,10 +56,3 @@ def read(response: httpx.Response, kind: type[T]) -> T:
 
 
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
-
-
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return the adapter of a type; making one takes some milliseconds."""
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]

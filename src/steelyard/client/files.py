@@ -75,12 +75,9 @@ def _left_out(path: Path, folder: Path) -> bool:
 def artifacts_of(files: Mapping[str, Path]) -> list[Artifact]:
     """Describe files as a dataset or a module does."""
     return [
-        Artifact(kind=_kind(name), path=name, digest=Digest(md5=md5_of(path))) for name, path in files.items()
+        Artifact(kind=PurePath(name).suffix.lstrip(".") or None, path=name, digest=Digest(md5=md5_of(path)))
+        for name, path in files.items()
     ]
-
-
-def _kind(name: str) -> str | None:
-    return PurePath(name).suffix.lstrip(".") or None
 
 
 def volume_of(files: Mapping[str, Path]) -> list[File]:

@@ -156,7 +156,8 @@ class Flows(Generic[E]):
         """Create an entity of files and upload them; with a key, complete what an earlier call has begun."""
         paths = yield from work(lambda _: named(files))
         if self.calls.entity is Dataset:
-            paths = _parquet(paths)
+            # A folder may hold a dataset card and pictures beside its Parquet files: these alone are rows.
+            paths = {name: path for name, path in paths.items() if path.suffix == ".parquet"} or dict(paths)
         request = yield from work(lambda _: _fields_of_files(self.calls.entity, paths, fields) | dict(fields))
         entity = yield from ask(self.calls.create(None, request, key))
         if entity.status == "WaitingForUpload":
@@ -210,11 +211,6 @@ def _fields_of_files(kind: type[DyffEntity], files: Mapping[str, Path], fields: 
         "source": {"kind": "Upload"},
         "resources": {"storage": f"{mebibytes}Mi"},
     }
-
-
-def _parquet(files: Mapping[str, Path]) -> dict[str, Path]:
-    """Return the Parquet files of a dataset's folder, or all files if there are none."""
-    return {name: path for name, path in files.items() if path.suffix == ".parquet"} or dict(files)
 
 
 def _leaves(links: Sequence[ArtifactURL]) -> dict[str, ArtifactURL]:

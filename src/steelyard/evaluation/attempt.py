@@ -84,7 +84,10 @@ class Attempt:
             if self._progress.done < self._progress.total:
                 self._progress.stopped = self._backlog.stopped
             await self._progress.write()
-            self._check_stopped()
+            progress = self._progress
+            if progress.stopped is not None:
+                message = f"{progress.stopped.message}; {progress.done} of {progress.total} rows are done"
+                raise EvaluationFailed("CapReached", message, permanent=False)
         except BaseExceptionGroup as group:
             await self._keep_answers(error := _first(group))
             raise error from None
@@ -155,7 +158,12 @@ class Attempt:
         if isinstance(outcome, Failure):
             self._judge_pool(outcome, replica)
         elif self._clock is None:
-            self._start_clock(loop)
+            # The time limit runs from the first call served: before, the session was only starting.
+            seconds = self._plan.client.totalTimeoutSeconds
+            error = EvaluationFailed(
+                "Timeout", f"not done {seconds} s after the first call was served", permanent=True
+            )
+            self._clock = loop.call_later(seconds, self._fail, error)
         self._settler.settle(work, replica.address, outcome)
 
     def _watch_caps(self) -> None:
@@ -170,20 +178,6 @@ class Attempt:
             self._cap_clock = asyncio.get_running_loop().call_later(
                 left, self._backlog.stop, ReachedCap("seconds", f"the cap of {seconds:g} s is reached")
             )
-
-    def _check_stopped(self) -> None:
-        progress = self._progress
-        if progress.stopped is not None:
-            message = f"{progress.stopped.message}; {progress.done} of {progress.total} rows are done"
-            raise EvaluationFailed("CapReached", message, permanent=False)
-
-    def _start_clock(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The time limit runs from the first call served: before, the session was only starting."""
-        seconds = self._plan.client.totalTimeoutSeconds
-        error = EvaluationFailed(
-            "Timeout", f"not done {seconds} s after the first call was served", permanent=True
-        )
-        self._clock = loop.call_later(seconds, self._fail, error)
 
     def _judge_pool(self, last: Failure, replica: Replica) -> None:
         if self._pool.unreachable:

@@ -120,13 +120,10 @@ class Writer:
             self._tokens += encoded.tokens or Usage()
         self._names.append(name.name)
         if len(self._names) - self._checkpointed >= CHECKPOINT_PARTS:
-            await self._checkpoint()
-
-    async def _checkpoint(self) -> None:
-        self._checkpointed = len(self._names)
-        checkpoint = Checkpoint(tuple(self._names), self._durable, self._tokens)
-        number = len(self._names) // CHECKPOINT_PARTS
-        await write_checkpoint(self._store, self._epoch.name, number, checkpoint)
+            self._checkpointed = len(self._names)
+            checkpoint = Checkpoint(tuple(self._names), self._durable, self._tokens)
+            number = len(self._names) // CHECKPOINT_PARTS
+            await write_checkpoint(self._store, self._epoch.name, number, checkpoint)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

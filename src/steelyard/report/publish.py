@@ -24,7 +24,11 @@ async def publish(report: "Report", store: Store, key: "Ed25519PrivateKey | None
 
     Without a key, the signature of an equal report is kept. Returns the keys whose signature is no longer there.
     """
-    earlier = await _stored_attestation(store)
+    # No attestation yet is no fault: then there is none to compare with.
+    try:
+        earlier = await store.get(ATTESTATION)
+    except ObjectMissing:
+        earlier = b""
     # From here on a crash leaves no page, and the next attempt writes everything again.
     await store.delete(PAGE)
     await _delete_stale(report, store)
@@ -40,14 +44,6 @@ async def publish(report: "Report", store: Store, key: "Ed25519PrivateKey | None
     await store.put(PAGE, report.page)
     kept = key_ids(attestation)
     return tuple(name for name in key_ids(earlier) if name not in kept)
-
-
-async def _stored_attestation(store: Store) -> bytes:
-    """Return the stored attestation; empty if there is none."""
-    try:
-        return await store.get(ATTESTATION)
-    except ObjectMissing:
-        return b""
 
 
 def _is_attestation_of(attestation: bytes, statement: bytes) -> bool:

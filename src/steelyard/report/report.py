@@ -137,7 +137,10 @@ async def score_report(
     check_reducers(request.reducers)
     raw_manifest = await request.evaluation.get(layout.MANIFEST)
     manifest = Manifest.model_validate_json(raw_manifest)
-    run = await _run_json(request.evaluation)
+    try:
+        run = await request.evaluation.get(layout.RUN)
+    except ObjectMissing:
+        run = None
     (folder / "dataset").mkdir()
     dataset = [
         await local_copy(request.dataset, entry, folder / "dataset", number)
@@ -153,7 +156,12 @@ async def score_report(
             progress(before + done, total * len(rubrics))
 
         paths.append(await score_output(rubric, output, questions, folder / name, grouping, report_progress))
-    await _check_complete(manifest, request)  # after scoring, which refuses files of another digest
+    # A manifest that was edited to fit rows taken out or put in makes no report: the rows are counted. This comes after
+    # scoring, which refuses files of another digest.
+    try:
+        await check_complete(manifest, request.dataset, request.evaluation)
+    except EvaluationFailed as error:
+        raise ReportFailed(error.code, error.message, permanent=error.permanent) from error
     errors = await read_records(request.errors or request.evaluation)
     return Scored(
         request=request,
@@ -176,7 +184,11 @@ async def draw_report(scored: Scored, folder: Path) -> Report:
     tables = [section.table for section in judged]
     gone_wrong = [
         *scored.errors.unanswered(),
-        *(index for section in judged for index in _indexes(section.wrong.slice(0, MOST_ROWS))),
+        *(
+            int(index)
+            for section in judged
+            for index in section.wrong.slice(0, MOST_ROWS)["_index_"].to_numpy()
+        ),
     ]
     indexes, times = tables[0]["_index_"].to_numpy(), len(manifest.replications)
     chosen = choose(indexes, list(dict.fromkeys(gone_wrong)), times)
@@ -219,10 +231,6 @@ def _judge(scored: Scored, number: int) -> _Judged:
     table = memory_mapped(scored.scores[number])
     results = summarise(scored.rubrics[number], table, scored.request.reducers)
     return _Judged(table, results, wrong_questions(table))
-
-
-def _indexes(table: pa.Table) -> list[int]:
-    return [int(index) for index in table["_index_"].to_numpy()]
 
 
 def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Rows, folder: Path) -> Report:
@@ -320,21 +328,6 @@ def score_files(rubrics: Sequence[str]) -> list[str]:
         )
         names.append(f"{name}.{taken + 1}.parquet" if taken else f"{name}.parquet")
     return names
-
-
-async def _check_complete(manifest: Manifest, request: Request) -> None:
-    """No report where rows were taken out or put in and the manifest edited to fit: they are counted."""
-    try:
-        await check_complete(manifest, request.dataset, request.evaluation)
-    except EvaluationFailed as error:
-        raise ReportFailed(error.code, error.message, permanent=error.permanent) from error
-
-
-async def _run_json(store: Store) -> bytes | None:
-    try:
-        return await store.get(layout.RUN)
-    except ObjectMissing:
-        return None
 
 
 def _records(contents: Mapping[str, bytes]) -> list[FileEntry]:

@@ -19,7 +19,7 @@ from steelyard.runs.plan import new_epoch
 from steelyard.runs.refusals import Refusals
 from steelyard.runs.request import RunRequest
 from steelyard.runs.resolve import ResolvedRequest
-from steelyard.runs.spending.ledger import Ledger
+from steelyard.runs.spending.ledger import SpendingLog
 
 POLL_SECONDS = 0.25
 DRAIN_SECONDS = 0.02
@@ -92,7 +92,7 @@ class _Calling:
             watch=self._begin,
         )
         epoch = await new_epoch(stores.output, self.context.now())
-        engine = replace(engine, meter=await asyncio.to_thread(Ledger, self.resolved.folder, epoch))
+        engine = replace(engine, meter=await asyncio.to_thread(SpendingLog, self.resolved.folder, epoch))
         sampling = self.resolved.request.prompt.sampling
         self.refusals = Refusals(self.resolved.folder, epoch, shared=sampling.keys())
         calls = asyncio.ensure_future(evaluate(plan, stores, self.replicas, epoch, engine))

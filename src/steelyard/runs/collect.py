@@ -76,6 +76,7 @@ async def collect(resolved: ResolvedRequest, context: RunContext) -> RunResult:
     try:
         manifest, resumed = await _answers(resolved, plan, context)
     except EvaluationFailed as error:
+        # A cap that is reached is an end that the user asked for: a result without a report, and no error.
         if error.code == CAP_REACHED:
             spent = await spending_of(resolved)
             return RunResult(resolved.folder, None, stopped=error.message, spending=spent)

@@ -82,6 +82,7 @@ def expected_calls(resolved: ResolvedRequest, *, name: str = MODEL, fresh: bool 
         try:
             size += left * len(plan.request(row))
         except BadInput as error:
+            # All faults are counted and three are shown: one bad column makes the same fault in every row.
             fault_count += 1
             if len(faults) < 3:
                 faults.append(f"row {index}: {error}")

@@ -38,6 +38,7 @@ def export(run: Run, path: Path) -> int:
     write = _FORMATS.get(path.suffix.lower())
     if write is None:
         raise UsageError(f"--output {path}: should end in {', '.join(_FORMATS)}")
+    # Renamed when whole: a run that is stopped, or a full disk, leaves an earlier export as it was.
     scratch = path.with_name(f".#{path.name}")
     try:
         rows = write(exported(run), scratch)

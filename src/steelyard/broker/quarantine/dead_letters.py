@@ -125,7 +125,9 @@ class Quarantine:
 
     async def look(self, record: Record) -> list[Message]:
         """Messages that follow from a record. Raises StopPartition, StepFailed, and what a failing engine raises."""
-        entity = await self._entity(record.key)
+        if record.key not in self._entities:
+            self._entities[record.key] = _Entity.of(await self._log.latest(QUARANTINE, record.key))
+        entity = self._entities[record.key]
         if entity.last is not None and entity.last.covers(record):
             return []  # read again: put aside before, or the end of an earlier quarantine
         if RELEASE in record.headers or DROP in record.headers:
@@ -133,11 +135,6 @@ class Quarantine:
         if entity.shut:
             return self._wait(record, entity)
         return await self._stepped(record, entity)
-
-    async def _entity(self, key: str) -> _Entity:
-        if key not in self._entities:
-            self._entities[key] = _Entity.of(await self._log.latest(QUARANTINE, key))
-        return self._entities[key]
 
     async def _stepped(self, record: Record, entity: _Entity) -> list[Message]:
         if (refusal := self._refused.get(Place.of(record))) is not None:

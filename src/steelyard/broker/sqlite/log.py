@@ -195,7 +195,15 @@ class SqliteInbox:
             if self._stale():
                 await self.renew()
                 continue
-            batch = self._gather(limit)
+            # Each turn begins with another partition, so that a full one does not starve the others.
+            starts = [
+                position for position in self._held.positions.items() if position[0] not in self._paused
+            ]
+            self._turns += 1
+            turn = self._turns % len(starts) if starts else 0
+            batch = gather(
+                partial(self._log.read_now, self._topic), dict(starts[turn:] + starts[:turn]), limit
+            )
             now = time.monotonic()
             if batch.records or now >= until:
                 return batch
@@ -235,9 +243,3 @@ class SqliteInbox:
             return True
         generation = self._log.file.read_now(lambda connection: members.generation(connection, self._member))
         return generation != self._held.generation
-
-    def _gather(self, limit: int) -> Batch:
-        starts = [position for position in self._held.positions.items() if position[0] not in self._paused]
-        self._turns += 1
-        turn = self._turns % len(starts) if starts else 0
-        return gather(partial(self._log.read_now, self._topic), dict(starts[turn:] + starts[:turn]), limit)

@@ -44,7 +44,8 @@ def renew(connection: sqlite3.Connection, member: Member, partitions: int) -> He
     """Say that we live, give back partitions that are another's due, and take those that are ours and free."""
     now = time.monotonic()
     changed = _live(connection, member, now) + _bury(connection, member, now)
-    living = _names(connection, member)
+    query = "SELECT member FROM members WHERE member_group = ? AND topic = ?"
+    living = [name for (name,) in connection.execute(query, member.place).fetchall()]
     due = share(living, partitions)
     holders = dict(_holders(connection, member))
     for partition, owner in due.items():
@@ -52,7 +53,10 @@ def renew(connection: sqlite3.Connection, member: Member, partitions: int) -> He
         if owner == member.name != holder and holder not in living:
             changed += _take(connection, member, partition)
         elif owner != member.name and holder == member.name:
-            changed += _give(connection, member, partition)
+            changed += connection.execute(
+                "DELETE FROM holdings WHERE member_group = ? AND topic = ? AND partition = ?",
+                (*member.place, partition),
+            ).rowcount
     if changed:
         connection.execute(
             """INSERT INTO groups VALUES (?, ?, 1)
@@ -132,18 +136,6 @@ def _take(connection: sqlite3.Connection, member: Member, partition: int) -> int
     connection.execute("INSERT OR REPLACE INTO holdings VALUES (?, ?, ?, ?)", (*row, member.name))
     connection.execute("INSERT OR IGNORE INTO positions VALUES (?, ?, ?, 0)", row)
     return 1
-
-
-def _give(connection: sqlite3.Connection, member: Member, partition: int) -> int:
-    return connection.execute(
-        "DELETE FROM holdings WHERE member_group = ? AND topic = ? AND partition = ?",
-        (*member.place, partition),
-    ).rowcount
-
-
-def _names(connection: sqlite3.Connection, member: Member) -> list[str]:
-    query = "SELECT member FROM members WHERE member_group = ? AND topic = ?"
-    return [name for (name,) in connection.execute(query, member.place).fetchall()]
 
 
 def _holders(connection: sqlite3.Connection, member: Member) -> list[tuple[int, str]]:

@@ -65,7 +65,9 @@ def _sum(numbers: re.Match[str], right: float, luck: _Luck) -> str:
 def _verdict(prompt: str, grades: list[str], luck: _Luck) -> str:
     if luck[0] < UNREADABLE_SHARE:
         return "Both the question and the answer leave room for interpretation, so I would rather not say."
-    sections = _sections(prompt)
+    headings = [*_SECTION.finditer(prompt)]
+    ends = [following.start() for _, following in pairwise(headings)] + [len(prompt)]
+    sections = {heading[1]: prompt[heading.end() : end] for heading, end in zip(headings, ends, strict=True)}
     reference = _number(sections.get("Reference answer", ""))
     if "Answer A" in sections:
         first, second = (_number(sections[name]) == reference for name in ("Answer A", "Answer B"))
@@ -79,13 +81,6 @@ def _verdict(prompt: str, grades: list[str], luck: _Luck) -> str:
     if verdict not in grades or luck[1] < MISJUDGED_SHARE:
         verdict, reason = grades[int(luck[2] * len(grades))], "By and large."
     return f"{reason}\nVERDICT: {verdict}"
-
-
-def _sections(prompt: str) -> dict[str, str]:
-    """The texts below the headings of a judge's prompt."""
-    headings = [*_SECTION.finditer(prompt)]
-    ends = [following.start() for _, following in pairwise(headings)] + [len(prompt)]
-    return {heading[1]: prompt[heading.end() : end] for heading, end in zip(headings, ends, strict=True)}
 
 
 def _number(text: str) -> str | None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from steelyard.cli.eval.wording import count
 from steelyard.runs.folder import Run, RunFolder
 from steelyard.runs.request import TARGETS, RunRequest
-from steelyard.runs.spending.accounts import MODEL, Account, accounts
+from steelyard.runs.spending.accounts import MODEL, Spender, accounts
 from steelyard.types import JsonValue
 
 SAME = "the same command"
@@ -102,7 +102,7 @@ def _with_higher_cap(
     return f"to go on (at this rate about {_rounded_up(needed):,.6g}{unit} are needed{judges}): {command} {given}"
 
 
-def _amount(account: Account, in_tokens: bool) -> float:
+def _amount(account: Spender, in_tokens: bool) -> float:
     return account.tokens if in_tokens else account.cost or 0.0
 
 

@@ -158,23 +158,20 @@ async def _run(training: TrainingRequest, place: Place, api: "RestCluster", scre
     job = await jobs.submit(api, job_manifest, files)
     screen.say(f"{wording.full_name(job)}: {wording.replicas(job)}, each {_command_line(training)}")
     if training.detach:
+        # A detached job has nobody who waits for its output: the user makes the Model by this command.
+        waits = training.output_model and register.runs_at(place)
+        hint = f"\n  its model:  {place.command(f'register {job.name}')}" if waits else ""
         screen.ends(
             {"exit": 0, "job": job.name, "detached": True},
             f"  follow it:  {place.command(f'logs -f {job.name}')}\n"
             f"  its state:  {place.command(f'describe {job.name}')}\n"
-            f"  stop it:    {place.command(f'stop {job.name}')}{_model_hint(training, place, job)}",
+            f"  stop it:    {place.command(f'stop {job.name}')}{hint}",
         )
         return Ended(job, 0, detached=True)
     ended = await Session(api, job, place, screen).run()
     if ended.detached or not ended.job.finished:
         return ended
     return await _report_end(ended, place, api, screen)
-
-
-def _model_hint(training: TrainingRequest, place: Place, job: JobView) -> str:
-    """The command that makes the Model; a detached job has nobody who waits for its output."""
-    waits = training.output_model and register.runs_at(place)
-    return f"\n  its model:  {place.command(f'register {job.name}')}" if waits else ""
 
 
 def _manifest(

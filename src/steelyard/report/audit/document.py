@@ -58,14 +58,25 @@ def make_document(
     subject: Subject, requirements: Sequence[Requirement], baseline: Baseline | None
 ) -> AuditDocument:
     system = named(requirements[0].names, "inferenceService")
-    baseline_name = _name_of_baseline(baseline, system)
+    # An earlier audit of the same system has the same name: without the addition a reader could not tell the
+    # two apart.
+    if baseline is None:
+        baseline_name = ""
+    else:
+        name = baseline.numbers.system.name
+        baseline_name = f"{name} in the earlier audit" if name == system else name
     drawn = [
         (f"Test {r.number}", r.comparison)
         for r in requirements
         if isinstance(r.comparison, Comparison) and drawable(r.comparison)
     ]
+    if len(requirements) == 1:
+        only = requirements[0]
+        headline = f"{system} {result_clause(only.lead, only.right_or_wrong, unit_of(only.report.scores))}."
+    else:
+        headline = f"{system} in {count(len(requirements))} tests."
     return AuditDocument(
-        headline=_headline(system, requirements),
+        headline=headline,
         facts=tuple(_facts(subject, requirements, baseline)),
         results=tuple(_result(r, requirements, baseline_name) for r in requirements),
         limits=tuple(_limits(requirements, baseline)),
@@ -74,21 +85,6 @@ def make_document(
         provenance=tuple(_provenance(subject, requirements, baseline)),
         baseline_file=baseline.file if baseline else None,
     )
-
-
-def _name_of_baseline(baseline: Baseline | None, system: str) -> str:
-    """Return the baseline's name; where it is also the name of the system, with `in the earlier audit`."""
-    if baseline is None:
-        return ""
-    name = baseline.numbers.system.name
-    return f"{name} in the earlier audit" if name == system else name
-
-
-def _headline(system: str, requirements: Sequence[Requirement]) -> str:
-    if len(requirements) == 1:
-        only = requirements[0]
-        return f"{system} {result_clause(only.lead, only.right_or_wrong, unit_of(only.report.scores))}."
-    return f"{system} in {count(len(requirements))} tests."
 
 
 def _facts(

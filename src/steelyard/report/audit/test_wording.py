@@ -11,7 +11,7 @@ from steelyard.report.audit.wording import (
     size_text,
 )
 from steelyard.report.comparison.reports import Comparison, Contingency, NotComparable
-from steelyard.report.comparison.statistics import Chance
+from steelyard.report.comparison.statistics import PValue
 from steelyard.report.results import Counts as RowCounts
 from steelyard.report.results import Metric
 from steelyard.report.statistics.intervals import Estimate
@@ -27,7 +27,7 @@ def make_comparison(value: float, low: float, high: float, p: float) -> Comparis
     share, counts = estimate(0.5), Contingency(0, 0, 0, 0)
     difference = estimate(value, low, high)
     rows = RowCounts(100, 0, 0)
-    return Comparison(100, 0, share, share, rows, rows, difference, Chance(p, "a test"), counts, ())
+    return Comparison(100, 0, share, share, rows, rows, difference, PValue(p, "a test"), counts, ())
 
 
 @pytest.mark.parametrize(

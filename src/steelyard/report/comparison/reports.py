@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard.report.comparison.statistics import (
-    Chance,
-    score_chance,
+    PValue,
+    p_value,
     score_difference,
-    share_chance,
     share_difference,
+    share_p_value,
 )
 from steelyard.report.results import Counts as RowCounts
 from steelyard.report.statistics.confusion import NO_ANSWER
@@ -97,7 +97,7 @@ class Comparison:
     """All rows of both sides by status, including those of questions that are not compared."""
     difference: Estimate
     """The system's share of right answers, or mean score, less the baseline's; every question has the same weight."""
-    chance: Chance
+    chance: PValue
     contingency: Contingency
     changes: tuple[ChangedQuestions, ...]
     binary: bool = True
@@ -169,12 +169,12 @@ def _difference_fields(before: _Side, now: _Side, binary: bool) -> dict[str, Any
     counted = None if clusters is None else int(np.unique(clusters).size)
     if binary:
         estimate = share_difference(steps, clusters)
-        p = share_chance(now.right, now.answer_counts, before.right, before.answer_counts, clusters)
+        p = share_p_value(now.right, now.answer_counts, before.right, before.answer_counts, clusters)
     else:
         # Scores that all lie between 0 and 1 are taken to be on that scale; another scale is not known here.
         on_unit_scale = all(0 <= side.score.min() <= side.score.max() <= 1 for side in (before, now))
         estimate = score_difference(steps, clusters, 1.0 if on_unit_scale else None)
-        p = score_chance(steps, clusters)
+        p = p_value(steps, clusters)
     if binary and clusters is None and np.isin(steps, (-1.0, 0.0, 1.0)).all():
         least = least_discordant(n, differ / n)
     else:

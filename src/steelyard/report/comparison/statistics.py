@@ -23,7 +23,7 @@ SEED = 0
 
 
 @dataclass(frozen=True)
-class Chance:
+class PValue:
     """p value: the probability of a difference at least as large if the systems were equally good; and its test."""
 
     p: float
@@ -92,7 +92,7 @@ def score_difference(
     return replace(estimate, method=f"{estimate.method}, paired by question")
 
 
-def score_chance(differences: Floats, clusters: Integers | None = None) -> Chance:
+def p_value(differences: Floats, clusters: Integers | None = None) -> PValue:
     """Return the two-sided sign-flip permutation test of the mean difference: Fisher's randomisation test for pairs.
 
     All choices of signs are enumerated for few clusters; else 9,999 are drawn with a fixed seed, the observed one
@@ -102,7 +102,7 @@ def score_chance(differences: Floats, clusters: Integers | None = None) -> Chanc
     sums = all_sums[all_sums != 0]
     what = "questions differ" if clusters is None else "clusters differ"
     if sums.size == 0:
-        return Chance(1.0, "exact: the systems do not differ on any question")
+        return PValue(1.0, "exact: the systems do not differ on any question")
     # Less a margin for rounding: a sum that ties with the observed one must count as at least as large.
     observed = abs(float(sums.sum())) - 1e-10 * float(np.abs(sums).sum())
     if sums.size <= MOST_COUNTED:
@@ -110,16 +110,16 @@ def score_chance(differences: Floats, clusters: Integers | None = None) -> Chanc
         for total in sums:
             reachable = np.concatenate([reachable + total, reachable - total])
         method = f"exact sign-flip permutation test ({sums.size:,} {what})"
-        return Chance(float((np.abs(reachable) >= observed).mean()), method)
+        return PValue(float((np.abs(reachable) >= observed).mean()), method)
     if sums.size <= MOST_DRAWN:
         method = f"sign-flip permutation test ({DRAWS:,} draws, seed {SEED}; {sums.size:,} {what})"
-        return Chance((1 + _count_extreme_draws(sums, observed)) / (1 + DRAWS), method)
+        return PValue((1 + _count_extreme_draws(sums, observed)) / (1 + DRAWS), method)
     from scipy.special import stdtr
 
     n = all_sums.size
     error = float(np.sqrt(((all_sums - all_sums.mean()) ** 2).sum() * n / (n - 1)))
     p = float(2 * stdtr(n - 1, -abs(float(all_sums.sum())) / error))
-    return Chance(p, f"Student's t test for pairs ({sums.size:,} {what})")
+    return PValue(p, f"Student's t test for pairs ({sums.size:,} {what})")
 
 
 def _count_extreme_draws(sums: Floats, observed: float) -> int:
@@ -138,13 +138,13 @@ def _cluster_sums(differences: Floats, clusters: Integers | None) -> Floats:
     return differences if clusters is None else sums_of(differences, clusters).sums
 
 
-def share_chance(
+def share_p_value(
     right: Integers,
     answer_counts: Integers,
     other_right: Integers,
     other_asked: Integers,
     clusters: Integers | None = None,
-) -> Chance:
+) -> PValue:
     """Return the two-sided exact permutation test, which exchanges the systems' answers question by question.
 
     Where each question is wholly right or wrong on both sides this is McNemar's exact test (1947). Otherwise it is
@@ -157,7 +157,7 @@ def share_chance(
         steps = _cluster_sums(steps.astype(np.float64), clusters).astype(np.int64)
     sizes, counts = np.unique(np.abs(steps[steps != 0]), return_counts=True)
     if sizes.size == 0:
-        return Chance(1.0, "exact: the systems do not differ on any question")
+        return PValue(1.0, "exact: the systems do not differ on any question")
     observed = abs(int(steps.sum()))
     what = "questions" if clusters is None else "clusters"
     exact = (
@@ -169,8 +169,8 @@ def share_chance(
         from scipy.special import ndtr
 
         z = observed / float(np.sqrt((counts * sizes.astype(np.float64) ** 2).sum()))
-        return Chance(float(2 * ndtr(-z)), "sign-flip permutation test, normal approximation")
-    return Chance(_exact_p(sizes, counts, observed), f"{exact} ({int(counts.sum()):,} {what} differ)")
+        return PValue(float(2 * ndtr(-z)), "sign-flip permutation test, normal approximation")
+    return PValue(_exact_p(sizes, counts, observed), f"{exact} ({int(counts.sum()):,} {what} differ)")
 
 
 def _exact_p(sizes: Integers, counts: Integers, observed: int) -> float:

@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.report.comparison.figures import changed_rows, difference_figure, two_by_two
 from steelyard.report.comparison.reports import ChangedQuestion, ChangedQuestions, Comparison, Contingency
-from steelyard.report.comparison.statistics import Chance
+from steelyard.report.comparison.statistics import PValue
 from steelyard.report.page.figures import PLOT_WIDTH
 from steelyard.report.results import Counts as RowCounts
 from steelyard.report.statistics.intervals import Estimate
@@ -17,7 +17,7 @@ ROWS = RowCounts(9, 0, 0)
 def make_comparison(value: float, low: float, high: float) -> Comparison:
     share, difference = Estimate(0.5, None, None, "", 9), Estimate(value, low, high, "", 9)
     return Comparison(
-        9, 0, share, share, ROWS, ROWS, difference, Chance(1.0, ""), Contingency(1, 2, 3, 4), ()
+        9, 0, share, share, ROWS, ROWS, difference, PValue(1.0, ""), Contingency(1, 2, 3, 4), ()
     )
 
 

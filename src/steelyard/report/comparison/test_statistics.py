@@ -10,10 +10,10 @@ from scipy.stats import binomtest, permutation_test, ttest_rel
 
 from steelyard.report.comparison import statistics as comparison_statistics
 from steelyard.report.comparison.statistics import (
-    score_chance,
+    p_value,
     score_difference,
-    share_chance,
     share_difference,
+    share_p_value,
 )
 from steelyard.report.statistics.intervals import Integers
 
@@ -80,10 +80,10 @@ def test_the_interval_holds_the_truth_nearly_always() -> None:
 
 def test_repeating_the_same_answers_narrows_nothing() -> None:
     """The question is the unit: 1 of 1 and 5 of 5 say the same."""
-    once = share_chance(
+    once = share_p_value(
         integers(1, 0, 1, 1, 1), integers(*[1] * 5), integers(0, 0, 0, 0, 1), integers(*[1] * 5)
     )
-    often = share_chance(
+    often = share_p_value(
         integers(5, 0, 5, 5, 5), integers(*[5] * 5), integers(0, 0, 0, 0, 5), integers(*[5] * 5)
     )
     assert once.p == pytest.approx(often.p) == pytest.approx(0.25)
@@ -94,7 +94,7 @@ def test_single_answers_are_mcnemars_exact_test(worse: int, better: int) -> None
     right = integers(*[1] * worse, *[0] * better, 1, 0)
     other = integers(*[0] * worse, *[1] * better, 1, 0)
     counts = np.ones_like(right)
-    result = share_chance(right, counts, other, counts)
+    result = share_p_value(right, counts, other, counts)
     assert result.p == pytest.approx(binomtest(better, worse + better).pvalue, abs=1e-12)
     assert result.method == f"McNemar's exact test ({worse + better} questions differ)"
 
@@ -116,23 +116,25 @@ def test_several_answers_are_all_signs_counted(questions: list[tuple[int, int, i
         for signs in product((1, -1), repeat=len(steps))
     ]
     expected = sum(total >= abs(sum(steps)) for total in sums) / len(sums)
-    assert share_chance(columns[0], columns[1], columns[2], columns[3]).p == pytest.approx(expected, abs=1e-9)
+    assert share_p_value(columns[0], columns[1], columns[2], columns[3]).p == pytest.approx(
+        expected, abs=1e-9
+    )
 
 
 def test_very_many_questions_take_the_normal_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     chances = np.random.default_rng(5)
     right, other = chances.integers(0, 3, (2, 3000))
     counts = np.full(3000, 2)
-    exact = share_chance(right, counts, other, counts)
+    exact = share_p_value(right, counts, other, counts)
     monkeypatch.setattr(comparison_statistics, "MOST_SUMS", 10)
-    limit = share_chance(right, counts, other, counts)
+    limit = share_p_value(right, counts, other, counts)
     assert limit.p == pytest.approx(exact.p, abs=0.02)
     assert (exact.method.split()[0], limit.method.split()[-1]) == ("exact", "approximation")
 
 
 def test_no_difference_at_all_is_certainly_chance() -> None:
     one = integers(1, 0, 1)
-    assert share_chance(one, integers(1, 1, 1), one, integers(1, 1, 1)).p == 1
+    assert share_p_value(one, integers(1, 1, 1), one, integers(1, 1, 1)).p == 1
 
 
 Numbers = st.lists(st.integers(-9, 9).map(lambda eighths: eighths / 8), min_size=1, max_size=9)
@@ -146,24 +148,24 @@ def test_few_numbers_are_all_signs_counted(values: list[float]) -> None:
         for signs in product((1, -1), repeat=len(values))
     ]
     expected = sum(total >= abs(sum(values)) for total in sums) / len(sums)
-    assert score_chance(np.array(values)).p == pytest.approx(expected, abs=1e-12)
+    assert p_value(np.array(values)).p == pytest.approx(expected, abs=1e-12)
 
 
 def test_drawn_signs_are_scipys_permutation_test() -> None:
     values = np.random.default_rng(11).normal(0.15, 1, 300)
-    result = score_chance(values)
+    result = p_value(values)
     theirs = permutation_test(
         (values,), np.mean, permutation_type="samples", n_resamples=5000, rng=np.random.default_rng(1)
     )
     assert result.p == pytest.approx(theirs.pvalue, abs=0.015)
     assert result.method == "sign-flip permutation test (9,999 draws, seed 0; 300 questions differ)"
-    assert score_chance(values) == result
+    assert p_value(values) == result
 
 
 def test_very_many_numbers_are_students_test() -> None:
     a, b = np.random.default_rng(12).normal([[0.0], [0.03]], 1, (2, 5000))
     a[:100] = b[:100]
-    result = score_chance(b - a)
+    result = p_value(b - a)
     theirs = ttest_rel(b, a)
     interval = theirs.confidence_interval(0.95)
     gap = score_difference(b - a)
@@ -176,20 +178,20 @@ def test_clusters_of_numbers_are_their_sums() -> None:
     values = np.random.default_rng(13).normal(0.2, 1, 60)
     copied, clusters = np.repeat(values, 5), np.repeat(np.arange(60), 5)
     once, often = score_difference(values), score_difference(copied, clusters)
-    assert score_chance(copied, clusters).p == pytest.approx(score_chance(values).p)
+    assert p_value(copied, clusters).p == pytest.approx(p_value(values).p)
     assert (often.low, often.high) == pytest.approx((once.low, once.high))
-    assert score_chance(copied).p < score_chance(values).p
+    assert p_value(copied).p < p_value(values).p
 
 
 def test_clusters_of_right_answers_change_sign_as_a_whole() -> None:
     """Three documents: the system is better on 3 of one, 2 of another, worse on 1 of the third."""
     right, other = integers(1, 1, 1, 1, 1, 0), integers(0, 0, 0, 0, 0, 1)
     one, clusters = np.ones_like(right), integers(0, 0, 0, 1, 1, 2)
-    result = share_chance(right, one, other, one, clusters)
+    result = share_p_value(right, one, other, one, clusters)
     signs = [abs(3 * a + 2 * b - c) for a, b, c in product((1, -1), repeat=3)]
     assert result.p == pytest.approx(sum(total >= 4 for total in signs) / 8)
     assert result.method == "exact sign-flip permutation test (3 clusters differ)"
-    assert share_chance(right, one, other, one).method.startswith("McNemar's exact test")
+    assert share_p_value(right, one, other, one).method.startswith("McNemar's exact test")
 
 
 def test_clusters_widen_the_interval_of_a_difference() -> None:
@@ -227,6 +229,6 @@ def test_paired_intervals_cover_and_tests_keep_their_size(n: int, gain: float, a
         estimate = share_difference(second.astype(float) - first)
         held += estimate.low <= gain <= estimate.high  # type: ignore[operator]
         one = np.ones(n, np.int64)
-        alarms += share_chance(second.astype(np.int64), one, first.astype(np.int64), one).p < 0.05
+        alarms += share_p_value(second.astype(np.int64), one, first.astype(np.int64), one).p < 0.05
     assert 0.94 <= held / 3000 <= 0.985
     assert gain or alarms / 3000 <= 0.05

@@ -58,7 +58,7 @@ class _ReportFiles:
 
     @property
     def alone(self) -> bool:
-        """True for the page without any of its other files."""
+        """True if the page is all there is: no record, inputs, outputs, scores or attestation beside it."""
         return self.raw is None and not (self.inputs or self.outputs or self.scores or self.attestation)
 
     @property

@@ -93,7 +93,7 @@ def read_number(text: str, which: Which = "last") -> Number | Unclear:
     for clause in explicit_statements(final):
         if (number := _stated_number(clause)) is not None:
             return number
-    return _first_number(final) if which == "first" else _last_number(final)
+    return _first_readable(final, list(_TOKEN.finditer(final))) if which == "first" else _last_number(final)
 
 
 def number_in(text: str, which: Which = "last") -> Number | None:
@@ -136,10 +136,6 @@ def _single_number(text: str, *, whole: bool = False) -> Number | Unclear:
                 return Unclear(f"several numbers: {_context(match)}")
         return number
     return NO_NUMBER
-
-
-def _first_number(text: str) -> Number | Unclear:
-    return _first_readable(text, list(_TOKEN.finditer(text)))
 
 
 def _last_number(text: str) -> Number | Unclear:

@@ -28,6 +28,7 @@ def write_questions(run: Run, spec: JudgeSpec, folder: RunFolder) -> Path:
     with scratch.open("wb") as file:
         file.writelines(question_lines(run, spec))
         empty = file.tell() == 0
+        # Flushed before it gets its name: after a power loss a file of that name is whole.
         file.flush()
         os.fsync(file.fileno())
     if empty:

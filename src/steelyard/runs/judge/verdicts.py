@@ -77,17 +77,15 @@ def read_verdicts(folder: RunFolder, run: Run, spec: JudgeSpec) -> Verdicts:
         key = row.row["index"] * replications + row.row["replication"]
         said.setdefault(key, []).append(Said(row.row.get("order") or 0, row.replication, verdict))
     keys = sorted(said)
-    verdicts = [merged(_in_order(said[key]), spec.pairwise) for key in keys]
+    verdicts = [
+        merged(sorted(said[key], key=lambda one: (one.time, one.order)), spec.pairwise) for key in keys
+    ]
     columns = {
         name: [spec.name if name == "judge" else verdict.get(name) for verdict in verdicts]
         for name in _FIELDS
     }
     table = pa.table({name: pa.array(columns[name], kind) for name, kind in _FIELDS.items()})
     return Verdicts(spec.name, np.asarray(keys, dtype=np.int64), table, replications)
-
-
-def _in_order(said: list[Said]) -> list[Said]:
-    return sorted(said, key=lambda one: (one.time, one.order))
 
 
 class Parser:

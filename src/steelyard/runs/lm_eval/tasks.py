@@ -160,6 +160,7 @@ def _kept(name: TaskName, lines: Iterator[dict[str, JsonValue]]) -> Path:
     path = folder / f"lm_eval-{name.task.replace('/', '-').replace('.', '-')}.jsonl"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
+        # The name says the content, so two processes that write it at once agree; each has a scratch file of its own.
         scratch = folder / f".#{os.getpid()}"
         scratch.write_bytes(data)
         scratch.replace(path)

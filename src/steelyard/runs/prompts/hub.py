@@ -141,6 +141,7 @@ class _Hub:
         """Stream the rows into `path`, which appears whole or not at all."""
         rows = self._call(lambda: self._rows(name))
         path.parent.mkdir(parents=True, exist_ok=True)
+        # The process id keeps two runs that fetch the same rows at once from writing into one file.
         scratch = path.with_name(f".#{os.getpid()}-{path.name}")
         try:
             self._call(lambda: _write(rows if limit is None else rows.take(limit), scratch))

@@ -80,6 +80,7 @@ def _arrow(path: Path) -> Reader:
         try:
             file = pa.ipc.open_file(source)
         except pa.ArrowInvalid:
+            # The same ending is used for two formats: a file with a footer, and a stream without one.
             yield from _pieces(pa.ipc.open_stream(source))
             return
         yield from _pieces(file.get_batch(number) for number in range(file.num_record_batches))

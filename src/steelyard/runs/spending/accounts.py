@@ -16,7 +16,7 @@ MODEL = "model"
 
 
 @dataclass(frozen=True)
-class Account:
+class Spender:
     """The cost of one model so far."""
 
     name: str
@@ -40,17 +40,17 @@ class Account:
         return answered * (self.tokens / known) if known else answered
 
 
-def accounts(folder: RunFolder, request: RunRequest) -> tuple[Account, ...]:
+def accounts(folder: RunFolder, request: RunRequest) -> tuple[Spender, ...]:
     """The model's account, and one of every judge that has been asked. Blocking."""
-    made = [Account(MODEL, request.model, _spent(folder), request.limits.prices)]
+    made = [Spender(MODEL, request.model, _spent(folder), request.limits.prices)]
     for spec in request.judges:
         judge = folder.judge(spec.name)
         if judge.path.exists():
-            made.append(Account(spec.name, spec.model, _spent(judge), spec.prices))
+            made.append(Spender(spec.name, spec.model, _spent(judge), spec.prices))
     return tuple(made)
 
 
-def others_of(all_accounts: Sequence[Account], name: str) -> Others:
+def others_of(all_accounts: Sequence[Spender], name: str) -> Others:
     """Return what everybody but `name` took from the budget."""
     others = [account for account in all_accounts if account.name != name and account.tokens]
     costs = [account.cost for account in others]
@@ -73,7 +73,7 @@ def check_prices(request: RunRequest) -> None:
             raise UsageError(f"--max-cost: needs a price of judge {spec.name} ({spec.model}), too: --prices")
 
 
-def spending(all_accounts: Sequence[Account]) -> dict[str, JsonValue]:
+def spending(all_accounts: Sequence[Spender]) -> dict[str, JsonValue]:
     """The part of report.json. The total has no cost where somebody's tokens have no price."""
     costs = [account.cost for account in all_accounts]
     return {
@@ -83,7 +83,7 @@ def spending(all_accounts: Sequence[Account]) -> dict[str, JsonValue]:
     }
 
 
-def _account(account: Account) -> Mapping[str, JsonValue]:
+def _account(account: Spender) -> Mapping[str, JsonValue]:
     spent = account.spent
     return {
         "name": account.name,

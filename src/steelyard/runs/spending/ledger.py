@@ -48,7 +48,7 @@ def _read(data: bytes) -> Spent:
     return Spent(sent, sent - answered, Usage(prompt, completion))
 
 
-class Ledger:
+class SpendingLog:
     """The meter of one attempt. Each attempt has a file of its own, so that two of them never count over each other."""
 
     def __init__(self, folder: RunFolder, epoch: str) -> None:

@@ -16,7 +16,7 @@ from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.request import Limits, RubricSpec, RunRequest
 from steelyard.runs.run import run
 from steelyard.runs.spending.accounts import accounts, others_of
-from steelyard.runs.spending.ledger import Ledger, Spent, spent_in
+from steelyard.runs.spending.ledger import SpendingLog, Spent, spent_in
 from steelyard.runs.spending.prices import PriceSpec
 from steelyard.types import JsonValue
 
@@ -127,7 +127,7 @@ async def test_a_cap_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
 
 def test_a_ledger_is_of_one_attempt(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    first, second = Ledger(folder, "1"), Ledger(folder, "2")
+    first, second = SpendingLog(folder, "1"), SpendingLog(folder, "2")
     for ledger, tokens in ((first, 10), (second, 20)):
         ledger.sent()
         ledger.answered(Usage(tokens, 1))
@@ -136,7 +136,7 @@ def test_a_ledger_is_of_one_attempt(tmp_path: Path) -> None:
     second.unsent()
     assert spent_in(folder) == Spent(3, 1, Usage(30, 2))
     assert spent_in(folder).lost_tokens == 16
-    assert (Ledger(folder, "3").before, Ledger(folder, "3").lost) == (Usage(30, 2), 1)
+    assert (SpendingLog(folder, "3").before, SpendingLog(folder, "3").lost) == (Usage(30, 2), 1)
     (tmp_path / ".spent" / "4").write_bytes(b"")
     assert spent_in(folder).calls == 3
 

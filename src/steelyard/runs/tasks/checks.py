@@ -101,6 +101,7 @@ def _template(text: JsonValue, steps: Steps, document: Document) -> Iterator[Fau
         ImmutableSandboxedEnvironment().parse(text)
     except TemplateSyntaxError as error:
         place = document.place(steps)
+        # The parser counts lines from the beginning of the template, which in a block is below its key.
         line = document.blocks.get(steps, place.line) + (error.lineno or 1) - 1
         column = place.column if line == place.line else 1
         yield Fault(type(place)(line, column), steps, f"{error.message}")

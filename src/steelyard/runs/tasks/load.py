@@ -71,7 +71,7 @@ def _request(task: Task, path: Path, document: Document) -> RunRequest:
         cluster_by=task.cluster_by,
         limits=_limits(task.limits),
         policy="Abort" if task.bad_rows == "abort" else "Skip",
-        **_judges(task),
+        judges=tuple(_judge(judge, task) for judge in task.judges),
     )
 
 
@@ -149,12 +149,6 @@ def _limits(limits: TaskLimits) -> Limits:
 
 def _prices(prices: Prices | None) -> PriceSpec | None:
     return None if prices is None else PriceSpec(prices.prompt, prices.completion)
-
-
-def _judges(task: Task) -> dict[str, JsonValue]:
-    """The field `judges` of the request, where there are any."""
-    specs = tuple(_judge(judge, task) for judge in task.judges)
-    return {"judges": specs} if specs else {}
 
 
 def _judge(judge: Judge, task: Task) -> JudgeSpec:
