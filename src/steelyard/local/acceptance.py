@@ -46,7 +46,11 @@ async def report(settings: Settings) -> Report:
     async with open_engines(settings) as opened:
         log = opened.log
         inspection = await inspect(log, outlets(opened, settings))
-        return Report(settings.log, log.id, log.epoch, inspection, await _missing(opened))
+        missing = 0
+        async for info in opened.backup.list(ENTITIES):
+            id = info.key.rpartition("/")[2].removesuffix(".json")
+            missing += await opened.log.latest(STATE, id) is None
+        return Report(settings.log, log.id, log.epoch, inspection, missing)
 
 
 async def accept_log(settings: Settings) -> Accepted:
@@ -68,14 +72,6 @@ async def restore_log(settings: Settings, now: datetime) -> Accepted:
 async def _accept(opened: Engines, settings: Settings, restored: Restored | None) -> Accepted:
     resent = await accept(opened.log, outlets(opened, settings), opened.accounts_database.outbox)
     return Accepted(opened.log.id, opened.log.epoch, resent, restored)
-
-
-async def _missing(opened: Engines) -> int:
-    missing = 0
-    async for info in opened.backup.list(ENTITIES):
-        id = info.key.rpartition("/")[2].removesuffix(".json")
-        missing += await opened.log.latest(STATE, id) is None
-    return missing
 
 
 @contextmanager

@@ -119,7 +119,10 @@ class Child:
             try:
                 code = await self._run_once()
                 how = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
-                self.refusal = _refusal(self.program.log) if code == Refused.exit_code else ""
+                # A process that refuses to work says why in the last line of its log.
+                self.refusal = (
+                    tail(self.program.log, 1).removeprefix("steelyard: ") if code == Refused.exit_code else ""
+                )
                 self._changed()
             except OSError as error:  # its log cannot be opened, or there is no memory for one more process
                 if not self._ready.is_set():
@@ -168,11 +171,6 @@ class Child:
             self._ready.set()
             self.refusal = ""
             self._changed()
-
-
-def _refusal(log: Path) -> str:
-    """The line with which a process that refuses to work ends its log."""
-    return tail(log, 1).removeprefix("steelyard: ")
 
 
 @contextlib.contextmanager

@@ -23,7 +23,10 @@ def check_kubernetes(state: StateDir) -> None:
     """Raises Refused where the database of Kubernetes is gone, and something shows that there was one."""
     if state.database.exists() and state.database.stat().st_size:
         return
-    witness = _witness(state)
+    # Only a folder on which Kubernetes has run before has a kubeconfig or the folders of Pods.
+    witness = next(state.pods.iterdir(), None) if state.pods.is_dir() else None
+    if state.kubeconfig.exists():
+        witness = state.kubeconfig
     if witness is not None:
         condition = "is empty" if state.database.exists() else "is not there"
         raise Refused(
@@ -31,13 +34,6 @@ def check_kubernetes(state: StateDir) -> None:
             "and Pods that run would end. Nothing was changed. Put the file back; or let an empty one begin, in which "
             f"what the platform has admitted is made again: steelyard up --new-kubernetes --state-dir {state.path}"
         )
-
-
-def _witness(state: StateDir) -> Path | None:
-    """A file that only a folder has on which Kubernetes has run before."""
-    if state.kubeconfig.exists():
-        return state.kubeconfig
-    return next(state.pods.iterdir(), None) if state.pods.is_dir() else None
 
 
 def new_kubernetes(state: StateDir, say: Callable[[str], None]) -> None:

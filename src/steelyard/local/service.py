@@ -24,7 +24,6 @@ from steelyard.local.node import kubelet_config
 from steelyard.local.sleeps import sleep_watch
 from steelyard.local.state import StateDir, write_atomically
 from steelyard.operator.settings import OperatorSettings
-from steelyard.types import Json
 
 if TYPE_CHECKING:
     from steelyard.settings import Settings
@@ -96,16 +95,12 @@ async def _run_parts(
         kubelet = run_kubelet(cluster, config, stop=stop, shown=shown, faults=faults, slept=slept)
         parts.create_task(kubelet)
         await caches.synced()
-        await _until_node_is_ready(cluster, stop)
-        ready()
-
-
-async def _until_node_is_ready(cluster: Cluster, stop: asyncio.Event) -> None:
-    """The kubelet has said what the machine offers; a Pod would only wait until then."""
-    nodes = (await cluster.list(NODES)).items
-    while not stop.is_set() and not any(is_true(node, "Ready") for node in nodes):
-        await asyncio.sleep(0.02)
+        # Until the kubelet has said what the machine offers, a Pod would only wait.
         nodes = (await cluster.list(NODES)).items
+        while not stop.is_set() and not any(is_true(node, "Ready") for node in nodes):
+            await asyncio.sleep(0.02)
+            nodes = (await cluster.list(NODES)).items
+        ready()
 
 
 async def run_operator_service(
@@ -169,7 +164,11 @@ async def apply_crds(cluster: Cluster) -> None:
 
     definitions = custom_resource_definitions()
     for definition in definitions:
-        await _apply_crd(cluster, definition)
+        try:
+            await cluster.create(CRDS, definition)
+        except AlreadyExists:
+            # A merge patch of the whole spec: one that changes nothing is no write.
+            await cluster.patch(CRDS, definition["metadata"]["name"], {"spec": definition["spec"]})
     async with asyncio.timeout(CRD_SECONDS):
         waiting = [definition["metadata"]["name"] for definition in definitions]
         while waiting:
@@ -178,11 +177,3 @@ async def apply_crds(cluster: Cluster) -> None:
             }
             waiting = [name for name in waiting if not is_true(established.get(name, {}), "Established")]
             await asyncio.sleep(0.05 if waiting else 0)
-
-
-async def _apply_crd(cluster: Cluster, definition: Json) -> None:
-    try:
-        await cluster.create(CRDS, definition)
-    except AlreadyExists:
-        # A merge patch of the whole spec: one that changes nothing is no write.
-        await cluster.patch(CRDS, definition["metadata"]["name"], {"spec": definition["spec"]})

@@ -126,7 +126,9 @@ class Core:
         if subresource == "status" and not kind.has_status:
             raise errors.no_such_path()
         if subresource and subresource != "status" and subresource not in kind.subresources:
-            raise _no_subresource(kind.plural, subresource)
+            if subresource in _LATER:
+                raise errors.not_implemented(f"this server does not serve {kind.plural}/{subresource}")
+            raise errors.no_such_path()
         return Target(kind, namespace, name, subresource)
 
     def _subresource(self, request: Request, target: Target) -> Response:
@@ -151,9 +153,3 @@ def _of_the_disk(error: OSError) -> Response:
     response = json_response(refusal.status(), 503)
     response.retry_after = ROOM_SECONDS
     return response
-
-
-def _no_subresource(plural: str, subresource: str) -> Refusal:
-    if subresource in _LATER:
-        return errors.not_implemented(f"this server does not serve {plural}/{subresource}")
-    return errors.no_such_path()

@@ -115,7 +115,11 @@ def _open(path: Path) -> sqlite3.Connection:
         if mode != "wal":
             raise sqlite3.OperationalError("its file system has no write-ahead log")
         connection.execute("PRAGMA synchronous = FULL")
-        _check_tables(connection, path)
+        # A file with other tables belongs to another program, and must not be written to.
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('objects', 'version')"
+        other = connection.execute(query).fetchone()
+        if other is not None:
+            raise DatabaseUnusable(f"{path}: is another database (it has the table {other[0]}); {_GO_ON}")
         connection.executescript(_SCHEMA)
         connection.execute(f"PRAGMA journal_size_limit = {SPARE_BYTES}")
         _shrink(connection)
@@ -124,14 +128,6 @@ def _open(path: Path) -> sqlite3.Connection:
         raise
     path.chmod(0o600)  # Secrets are in it
     return connection
-
-
-def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises DatabaseUnusable for a file that holds something else."""
-    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('objects', 'version')"
-    other = connection.execute(query).fetchone()
-    if other is not None:
-        raise DatabaseUnusable(f"{path}: is another database (it has the table {other[0]}); {_GO_ON}")
 
 
 def _unusable(path: Path, error: sqlite3.Error) -> OSError:

@@ -78,7 +78,11 @@ async def execute(wanted: Execution, messages: AsyncIterator[bytes], send: Send)
             await asyncio.wait([feeding, ended], return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 return  # the caller is gone
-            await _last_words(output, sent)
+            # A process that has ended may have left output in its pipe: wait until nothing more is sent.
+            before = -1
+            while not output.done() and sent.count != before:
+                before = sent.count
+                await asyncio.wait([output], timeout=LAST_WORDS)
             await send(bytes([ERROR]) + orjson.dumps(status_of(process.returncode or 0)))
         finally:
             for task in (feeding, ended, output):
@@ -95,13 +99,6 @@ class Sent:
     async def __call__(self, message: bytes) -> None:
         await self._send(message)
         self.count += 1
-
-
-async def _last_words(output: "asyncio.Future[list[None]]", sent: Sent) -> None:
-    before = -1
-    while not output.done() and sent.count != before:
-        before = sent.count
-        await asyncio.wait([output], timeout=LAST_WORDS)
 
 
 def status_of(code: int) -> Json:

@@ -43,22 +43,18 @@ class Lifecycle:
                 for dependent in self._store.dependents(item.uid):
                     self._look_at(dependent)
                 for owner in item.owners:  # one that waits in the foreground for its dependents
-                    self._look_at_uid(owner)
+                    if reference := self._store.owner(owner):
+                        self._look_at(reference)
                 self._look_at(("namespaces", ("", item.namespace)))
                 self._look_at((DEFINITIONS, ("", change.kind)))
                 continue
-            if item.deleting or (
-                item.owners and (change.old is None or change.old.owners != change.new.owners)
-            ):
+            has_new_owners = item.owners and (change.old is None or change.old.owners != change.new.owners)
+            if item.deleting or has_new_owners:
                 self._look_at((change.kind, item.key))
 
     def _look_at(self, reference: Reference) -> None:
         self._waiting[reference] = None
         self._wake.set()
-
-    def _look_at_uid(self, uid: str) -> None:
-        if reference := self._store.owner(uid):
-            self._look_at(reference)
 
     async def run(self) -> None:
         """Handle everything once at the start, for what was left undone; then every change."""
@@ -110,7 +106,10 @@ class Lifecycle:
         if item.deleting:
             finalizers = item.parsed()["metadata"].get("finalizers") or ()
             if ORPHAN in finalizers:
-                self._orphan(kind, item)
+                for bucket, key in self._store.dependents(item.uid):
+                    if (dependent := self._store.get(bucket, key)) is not None:
+                        self._forget_owners(self._registry.stored(bucket), dependent, {item.uid})
+                self._drop_finalizer(kind, item, ORPHAN)
             elif FOREGROUND in finalizers:
                 self._foreground(kind, item)
         elif item.owners:
@@ -178,12 +177,6 @@ class Lifecycle:
             metadata["ownerReferences"] = [e for e in metadata["ownerReferences"] if e["uid"] not in uids]
 
         self._change(kind, item, change)
-
-    def _orphan(self, kind: ResourceType, item: Item) -> None:
-        for bucket, key in self._store.dependents(item.uid):
-            if (dependent := self._store.get(bucket, key)) is not None:
-                self._forget_owners(self._registry.stored(bucket), dependent, {item.uid})
-        self._drop_finalizer(kind, item, ORPHAN)
 
     def _foreground(self, kind: ResourceType, item: Item) -> None:
         """Delete the dependents; the owner goes with the last one that blocks it."""

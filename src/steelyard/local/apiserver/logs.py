@@ -46,9 +46,21 @@ class PodLogs:
         path = self._pods / item.uid / container / f"{count}.log"
         follow = request.flag("follow") and not request.flag("previous")
         if not follow and not path.exists():
-            raise _absent(pod, container, previous=request.flag("previous"))
+            name = pod["metadata"]["name"]
+            if request.flag("previous"):
+                raise errors.bad_request(
+                    f'previous terminated container "{container}" in pod "{name}" not found'
+                )
+            waiting = (
+                field_of(_status(pod, container) or {}, "state", "waiting", "reason") or "ContainerCreating"
+            )
+            raise errors.bad_request(
+                f'container "{container}" in pod "{name}" is waiting to start: {waiting}'
+            )
         if not follow:
-            return Response(_whole(path, options), content_type=TEXT)
+            lines = _select(path.read_bytes().splitlines(keepends=True), options)
+            text = b"".join(_text(line, options) for line in lines)
+            return Response(text[: options.limit] if options.limit else text, content_type=TEXT)
         return Response(self._follow(path, item, container, options), content_type=TEXT)
 
     async def _follow(
@@ -108,14 +120,6 @@ def _status(pod: Json, container: str) -> Json | None:
     return container_spec
 
 
-def _absent(pod: Json, container: str, *, previous: bool) -> errors.Refusal:
-    name = pod["metadata"]["name"]
-    if previous:
-        return errors.bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
-    waiting = field_of(_status(pod, container) or {}, "state", "waiting", "reason") or "ContainerCreating"
-    return errors.bad_request(f'container "{container}" in pod "{name}" is waiting to start: {waiting}')
-
-
 def _options(request: Request) -> LogOptions:
     tail = integer(request, "tailLines") if "tailLines" in request.query else None
     since = request.query.get("sinceTime", "").replace("Z", "")
@@ -124,12 +128,6 @@ def _options(request: Request) -> LogOptions:
             "%Y-%m-%dT%H:%M:%S.%f"
         )
     return LogOptions(request.flag("timestamps"), tail, integer(request, "limitBytes"), since)
-
-
-def _whole(path: Path, options: LogOptions) -> bytes:
-    lines = _select(path.read_bytes().splitlines(keepends=True), options)
-    text = b"".join(_text(line, options) for line in lines)
-    return text[: options.limit] if options.limit else text
 
 
 def _select(lines: list[bytes], options: LogOptions) -> list[bytes]:

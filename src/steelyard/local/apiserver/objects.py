@@ -127,7 +127,11 @@ class Objects:
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if not subresource:
             self.admission.admit(kind, new, old, options.dry_run)
-        return self._write_changed(kind, item, old, new, options)
+        metadata = new["metadata"]
+        finished = "deletionTimestamp" in metadata and not metadata.get("finalizers")
+        if finished and not metadata.get("deletionGracePeriodSeconds") and not _held(kind, new):
+            return self._remove(kind, new, options)
+        return item.raw if new == old else self._put(kind, new, options)
 
     def _check_identity(self, kind: ResourceType, item: Item, old: Json, new: Json) -> None:
         """The name, uid and version in `new`, where given, are those of what is there."""
@@ -188,17 +192,12 @@ class Objects:
         known = kind.rules.check(before, old)
         return [cause for cause in causes if cause not in known]
 
-    def _write_changed(self, kind: ResourceType, item: Item, old: Json, new: Json, options: Options) -> bytes:
-        metadata = new["metadata"]
-        finished = "deletionTimestamp" in metadata and not metadata.get("finalizers")
-        if finished and not metadata.get("deletionGracePeriodSeconds") and not _held(kind, new):
-            return self._remove(kind, new, options)
-        return item.raw if new == old else self._put(kind, new, options)
-
     # ---- writing
 
     def _put(self, kind: ResourceType, obj: Json, options: Options) -> bytes:
-        obj = _ordered(kind, obj)
+        # The usual fields come first, as people expect to read them.
+        ordered: dict[str, Any] = {name: obj[name] for name in _FIRST}
+        obj = ordered | {name: value for name, value in obj.items() if name not in ordered}
         raw = orjson.dumps(obj)
         if len(raw) > MAX_BYTES and "deletionTimestamp" not in obj["metadata"]:
             text = f"Request entity too large: limit is {MAX_BYTES}"
@@ -397,9 +396,3 @@ def _held(kind: ResourceType, obj: Json) -> bool:
 
 
 _FIRST: tuple[str, ...] = ("apiVersion", "kind", "metadata")
-
-
-def _ordered(kind: ResourceType, obj: Json) -> Json:
-    """The usual fields first, as people expect to read them."""
-    ordered: dict[str, Any] = {name: obj[name] for name in _FIRST}
-    return ordered | {name: value for name, value in obj.items() if name not in ordered}

@@ -54,9 +54,13 @@ class Rest:
         """Handle all requests but those of `core.py`; the answer is sent once the store has settled."""
         match request.method, bool(target.name):
             case "GET", True if not target.subresource or target.subresource == "status":
-                return self._get(request, target)
+                item = self.objects.item(target.kind, target.key)
+                render = renderer(target.kind, request)
+                return Response(render.one(item))
             case "GET", False:
-                return self._list_or_watch(request, target)
+                if request.flag("watch"):
+                    return self._watch(request, target)
+                return list_response(self.objects.store, target.kind, target.namespace, request)
             case "POST", False:
                 return self._create(request, target)
             case "PUT", True:
@@ -70,16 +74,6 @@ class Rest:
         raise errors.method_not_allowed()
 
     # ---- reading
-
-    def _get(self, request: Request, target: Target) -> Response:
-        item = self.objects.item(target.kind, target.key)
-        render = renderer(target.kind, request)
-        return Response(render.one(item))
-
-    def _list_or_watch(self, request: Request, target: Target) -> Response:
-        if request.flag("watch"):
-            return self._watch(request, target)
-        return list_response(self.objects.store, target.kind, target.namespace, request)
 
     def _watch(self, request: Request, target: Target) -> Response:
         kind = target.kind
@@ -114,7 +108,12 @@ class Rest:
         item = self.objects.item(target.kind, target.key)
         new = patch(self._out(target, item.parsed()))
         self._check_url(target, new)
-        _check_uid(target, item, new)
+        # In a replacement another uid is a conflict; to patch it is a mistake.
+        metadata = new.get("metadata")
+        uid = metadata.get("uid") if isinstance(metadata, dict) else None
+        if uid not in (None, "", item.uid):
+            cause = errors.invalid("metadata.uid", uid, "field is immutable")
+            raise errors.is_invalid(target.kind.group, target.kind.kind, item.name, [cause])
         try:
             raw = self.objects.update(
                 target.kind.stored, item, self._in(target, new), options, target.subresource
@@ -209,15 +208,6 @@ def _success(kind: ResourceType, item: Item) -> bytes:
         "details": details,
     }
     return orjson.dumps(content)
-
-
-def _check_uid(target: Target, item: Item, new: Json) -> None:
-    """Check the uid. In a replacement another uid is a conflict; to patch it is a mistake."""
-    metadata = new.get("metadata")
-    uid = metadata.get("uid") if isinstance(metadata, dict) else None
-    if uid not in (None, "", item.uid):
-        cause = errors.invalid("metadata.uid", uid, "field is immutable")
-        raise errors.is_invalid(target.kind.group, target.kind.kind, item.name, [cause])
 
 
 def of_patch(refusal: Refusal) -> Refusal:

@@ -51,13 +51,15 @@ class Validator:
         causes: list[Cause] = []
         if not self._compiled.is_valid(value):
             errors = self._compiled.iter_errors(value)
-            causes += [_cause(error) for error in errors if not self._was_so(value, old, error.instance_path)]
+            causes += [
+                _cause(error)
+                for error in errors
+                # Kubernetes ratchets: what was wrong before and has not changed is not refused.
+                if old is None or not is_unchanged(self._schema, value, old, error.instance_path)
+            ]
         if self._keyed:
             causes += _duplicates(self._schema, value, "")
         return causes
-
-    def _was_so(self, value: Any, old: Any, path: list[str | int]) -> bool:
-        return old is not None and is_unchanged(self._schema, value, old, path)
 
 
 def _without_metadata(obj: Json) -> Json:

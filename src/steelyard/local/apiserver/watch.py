@@ -43,8 +43,14 @@ class Watch:
         await self.store.settled()
         version = self.store.committed
         from_version = int(self.options.version or 0)
-        if self._begins_with_state():
-            yield b"".join(self._state())
+        # An empty version and "0" mean "any": Kubernetes then begins with the objects that are there.
+        initial = self.options.initial
+        if self.options.version in ("", "0") if initial is None else initial:
+            items = self.store.bucket(self.kind.bucket).items()
+            parts = [_framed(b"ADDED", self.render(item)) for item in items if self.selects(item)]
+            if initial:
+                parts.append(self._bookmark(initial_end=True))
+            yield b"".join(parts)
         else:
             version = from_version
         try:
@@ -69,18 +75,6 @@ class Watch:
             if left <= 0 or (ring.closed and not changes):
                 return
             await ring.changed(min(left, self.options.bookmark_seconds))
-
-    def _begins_with_state(self) -> bool:
-        if self.options.initial is not None:
-            return self.options.initial
-        return self.options.version in ("", "0")
-
-    def _state(self) -> list[bytes]:
-        items = self.store.bucket(self.kind.bucket).items()
-        parts = [_framed(b"ADDED", self.render(item)) for item in items if self.selects(item)]
-        if self.options.initial:
-            parts.append(self._bookmark(initial_end=True))
-        return parts
 
     def _event(self, change: Change) -> bytes:
         """Return the event of a change as a watcher of selected objects sees it."""

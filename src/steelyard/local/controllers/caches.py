@@ -76,15 +76,12 @@ class Caches:
                     listener(resource, old, new)
                 except Exception:  # noqa: BLE001 - the others' changes must go on to be heard
                     self._faults.count("caches", resource.kind)
-                    _log.exception("a change of %s %s was not heard", resource.kind, _name(old or new))
+                    metadata = (old or new or {}).get("metadata") or {}
+                    name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+                    _log.exception("a change of %s %s was not heard", resource.kind, name)
 
         indexes = {"owner": _owners, "namespace": _namespace}
         return Informer(cluster, resource, indexes=indexes, on_change=notify)
-
-
-def _name(obj: Json | None) -> str:
-    metadata = (obj or {}).get("metadata") or {}
-    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
 
 
 def _owners(obj: Json) -> list[str]:

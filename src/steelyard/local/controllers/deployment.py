@@ -59,9 +59,9 @@ def decide(
         for replica_set in sets.all
         if scale.get(replica_set["metadata"]["name"], replicas(replica_set)) != replicas(replica_set)
     ]
-    revision = _revision_patch(deployment, sets)
-    if revision:
-        patches.append((deployment, revision))
+    if sets.new is not None and _revision(deployment) != _revision(sets.new):
+        revision: Json = {"annotations": {REVISION: str(_revision(sets.new))}}
+        patches.append((deployment, {"metadata": revision}))
     return Decision(
         status=changed,
         create=create,
@@ -169,12 +169,6 @@ def _revision(obj: Json) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0  # anybody may write one
 
 
-def _revision_patch(deployment: Json, sets: Sets) -> Json | None:
-    if sets.new is None or _revision(deployment) == _revision(sets.new):
-        return None
-    return {"metadata": {"annotations": {REVISION: str(_revision(sets.new))}}}
-
-
 def _outdated(deployment: Json, sets: Sets) -> tuple[Json, ...]:
     """Empty old ReplicaSets beyond the history that is kept."""
     keep = deployment["spec"].get("revisionHistoryLimit")
@@ -202,7 +196,16 @@ def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | 
     status["observedGeneration"] = deployment["metadata"].get("generation", 1)
     conditions = list(stored.get("conditions") or ())
     enough = available >= wanted - (0 if _recreates(deployment) else _bounds(deployment)[1])
-    conditions = with_condition(conditions, _availability(enough), now, stamp="lastUpdateTime")
+    if enough:
+        reason, message = "MinimumReplicasAvailable", "Deployment has minimum availability."
+    else:
+        reason, message = "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
+    conditions = with_condition(
+        conditions,
+        {"type": "Available", "status": str(enough), "reason": reason, "message": message},
+        now,
+        stamp="lastUpdateTime",
+    )
     complete = updated == wanted == available and counts["replicas"] == wanted and sets.new is not None
     progressing, wait = _progress(deployment, counts, complete, now)
     conditions = with_condition(conditions, progressing, now, stamp="lastUpdateTime")
@@ -219,14 +222,6 @@ def _failures(deployment: Json, sets: Sets) -> list[Json]:
     if not failures and sets.new is None and (own := of.condition(deployment, FAILURE)):
         failures = [own]
     return [{"lastUpdateTime": failure.get("lastTransitionTime"), **failure} for failure in failures[:1]]
-
-
-def _availability(enough: bool) -> Json:
-    if enough:
-        reason, message = "MinimumReplicasAvailable", "Deployment has minimum availability."
-    else:
-        reason, message = "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
-    return {"type": "Available", "status": str(enough), "reason": reason, "message": message}
 
 
 def _progress(

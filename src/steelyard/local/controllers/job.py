@@ -153,7 +153,8 @@ def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None
     if verdict:
         said = {"status": "True", "reason": verdict.reason, "message": verdict.message}
         conditions = with_condition(conditions, {"type": verdict.condition, **said}, now)
-        if counts.settled and not active and not terminating and _is_stored(job, verdict):
+        # The verdict must be durable before it is carried out, so that a crash cannot change it half-way.
+        if counts.settled and not active and not terminating and of.is_true(job, verdict.condition):
             final = "Failed" if verdict.condition == "FailureTarget" else "Complete"
             conditions = with_condition(conditions, {"type": final, **said}, now)
             if final == "Complete":
@@ -161,11 +162,6 @@ def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None
     if conditions:
         status["conditions"] = conditions
     return status
-
-
-def _is_stored(job: Json, verdict: Verdict) -> bool:
-    """A verdict is durable before it is carried out, so that a crash cannot change it half-way."""
-    return of.is_true(job, verdict.condition)
 
 
 def _events(job: Json, status: Json) -> tuple[Event, ...]:

@@ -64,7 +64,13 @@ def count(job: Json, pods: Iterable[Json]) -> Counts:
     known = {*listed["succeeded"], *listed["failed"]}
     release = []
     for uid, pod in sorted(tracked.items()):
-        end = _end(pod)
+        # A Pod that is being deleted counts as failed at once, unless it had succeeded: it may never get to
+        # say more.
+        end = None
+        if of.phase(pod) == "Succeeded":
+            end = "succeeded"
+        elif of.phase(pod) == "Failed" or of.is_deleting(pod):
+            end = "failed"
         if end is None:
             continue
         release.append(pod)
@@ -87,15 +93,6 @@ def count(job: Json, pods: Iterable[Json]) -> Counts:
         frozenset(indexes),
         tuple(release),
     )
-
-
-def _end(pod: Json) -> str | None:
-    """Return how a Pod ended. One that is being deleted counts as failed at once, unless it had succeeded: it
-    may never get to say more.
-    """
-    if of.phase(pod) == "Succeeded":
-        return "succeeded"
-    return "failed" if of.phase(pod) == "Failed" or of.is_deleting(pod) else None
 
 
 def without_finalizer(pod: Json) -> Json:

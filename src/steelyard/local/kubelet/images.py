@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.runners.table import kind_of_image
-from steelyard.types import JsonValue
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -52,7 +51,9 @@ def find(path: Path, reference: str) -> Image:
         raise ImageMissing(f"{path}: {error}") from error
     entry = known.get(name)
     kind = kind_of_image(name)
-    if kind is not None and not _is_installed(entry):
+    # The Python that an entry names may be gone: an environment may have been removed since.
+    installed = isinstance(entry, dict) and ("python" not in entry or os.path.exists(str(entry["python"])))
+    if kind is not None and not installed:
         raise ImageMissing(
             f"the runner {kind.name} is not installed on this machine; it begins once you have run: "
             f"{kind.install_command} --state-dir {path.parent}"
@@ -65,8 +66,3 @@ def find(path: Path, reference: str) -> Image:
         wrong = "root = FOLDER is not implemented yet" if "root" in entry else "it names no python"
         raise ImageMissing(f'{path}: ["{name}"]: {wrong}; give python = "/path/to/bin/python"')
     return Image(name, str(entry["python"]), tuple(entry.get("command", ())))
-
-
-def _is_installed(entry: JsonValue) -> bool:
-    """Return whether an entry names a Python that is there: an environment may have been removed since."""
-    return isinstance(entry, dict) and (("python" not in entry) or os.path.exists(str(entry["python"])))

@@ -39,14 +39,6 @@ def restarts(run: Run, policy: str) -> bool:
     return policy == "Always" or (policy == "OnFailure" and run.exit_code != 0)
 
 
-def _next_start(run: Run, crash_backoff: float, now: datetime) -> datetime:
-    started, finished = parse_time(run.started_at), parse_time(run.finished_at)
-    pause = back_off(run.attempt, crash_backoff)
-    if (finished - started).total_seconds() >= HEALTHY_SECONDS or not pause_lasts(finished, pause, now):
-        return now
-    return finished + timedelta(seconds=pause)
-
-
 def deadline(pod: Json, started_at: str, slept: SleptSince = never_slept) -> datetime | None:
     """Return when the Pod fails with DeadlineExceeded; time that the machine slept does not count.
 
@@ -71,7 +63,11 @@ def _begin(containers: list[Json], runs: Runs, policy: str, now: datetime, crash
         if run is None:
             start.append((name, 0))
         elif run.state == "exited" and restarts(run, policy):
-            due = _next_start(run, crash_backoff, now)
+            started, finished = parse_time(run.started_at), parse_time(run.finished_at)
+            pause = back_off(run.attempt, crash_backoff)
+            healthy = (finished - started).total_seconds() >= HEALTHY_SECONDS
+            waits = not healthy and pause_lasts(finished, pause, now)
+            due = finished + timedelta(seconds=pause) if waits else now
             if due <= now:
                 start.append((name, run.attempt + 1))
             else:

@@ -94,13 +94,11 @@ class Probes:
         self._followed[container["name"]] = state
         for kind in _KINDS:
             if container.get(kind):
-                target = Target(container, ip, self._command(container["name"], run))
+                intent = self.folder.base(container["name"], run.attempt).with_suffix(".json")
+                # A probe's program runs where the container runs: `exec_main` enters the container's namespaces.
+                command = (self.python, "-I", "-S", "-c", program("exec_main"), str(intent), str(run.pid))
+                target = Target(container, ip, command)
                 state.tasks.append(asyncio.create_task(self._probe(kind, target, state)))
-
-    def _command(self, name: str, run: Run) -> tuple[str, ...]:
-        """Return the command that runs a program where the container runs."""
-        intent = self.folder.base(name, run.attempt).with_suffix(".json")
-        return (self.python, "-I", "-S", "-c", program("exec_main"), str(intent), str(run.pid))
 
     def _drop(self, name: str) -> None:
         for task in self._followed.pop(name).tasks:

@@ -105,8 +105,20 @@ class Scheduler:
         taken, held, owned = self._in_use(pods.values())
         shared = len({pod["metadata"]["namespace"] for pod in pods.values()}) > 1
         allocatable = self.config.allocatable()
-        waiting = [pod for pod in pods.values() if self._may_be_bound(pod)]
-        starting = self._starting(pods)
+        waiting = [
+            pod
+            for pod in pods.values()
+            if _waits(pod) and self._reported.get(pod["metadata"]["uid"]) != REFUSED and self._readable(pod)
+        ]
+        late = self._monotonic() - START_SECONDS
+        self._begun = {
+            uid: at
+            for uid, at in self._begun.items()
+            if at > late
+            and uid in pods
+            and (pods[uid].get("status") or {}).get("phase") in (None, "", "Pending")
+        }
+        starting = Counter(pods[uid]["metadata"]["namespace"] for uid in self._begun)
         bound, lacking, self._crowded = 0, [], False
         for pod in in_turn(waiting, held):
             namespace = pod["metadata"]["namespace"]
@@ -135,7 +147,12 @@ class Scheduler:
         return len(news) > BATCH
 
     def _known(self) -> dict[str, Json]:
-        pods = {pod["metadata"]["uid"]: pod for pod in self.pods() if _is_whole(pod)}
+        # A Pod without a spec can never be scheduled, and it gets no status either.
+        pods = {
+            pod["metadata"]["uid"]: pod
+            for pod in self.pods()
+            if isinstance(pod.get("spec"), dict) and isinstance(pod.get("status") or {}, dict)
+        }
         self._bound = {
             uid: pod
             for uid, pod in self._bound.items()
@@ -162,14 +179,6 @@ class Scheduler:
                 held[pod["metadata"]["namespace"]] += 1
                 owned[_owner(pod)] += 1
         return taken, held, owned
-
-    def _starting(self, pods: dict[str, Json]) -> Counter[str]:
-        """Return how many Pods of each namespace are about to start."""
-        late = self._monotonic() - START_SECONDS
-        self._begun = {
-            uid: at for uid, at in self._begun.items() if at > late and uid in pods and _is_pending(pods[uid])
-        }
-        return Counter(pods[uid]["metadata"]["namespace"] for uid in self._begun)
 
     def _readable(self, pod: Json) -> bool:
         uid = pod["metadata"]["uid"]
@@ -200,9 +209,6 @@ class Scheduler:
         assigned = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {self.config.node}"
         self.events.record(pod, "Normal", "Scheduled", assigned)
         return True
-
-    def _may_be_bound(self, pod: Json) -> bool:
-        return _waits(pod) and self._reported.get(pod["metadata"]["uid"]) != REFUSED and self._readable(pod)
 
     async def _refuse_unreadable(self, pods: dict[str, Json]) -> None:
         for uid, amounts in list(self._asked.items()):
@@ -267,15 +273,6 @@ def _add(taken: dict[str, float], amounts: dict[str, float]) -> None:
 
 def _has_ended(pod: Json) -> bool:
     return (pod.get("status") or {}).get("phase") in _ENDED
-
-
-def _is_whole(pod: Json) -> bool:
-    """Tell whether the Pod can be scheduled at all; one without a spec gets no status either."""
-    return isinstance(pod.get("spec"), dict) and isinstance(pod.get("status") or {}, dict)
-
-
-def _is_pending(pod: Json) -> bool:
-    return (pod.get("status") or {}).get("phase") in (None, "", "Pending")
 
 
 def _waits(pod: Json) -> bool:

@@ -87,18 +87,13 @@ def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
         path = _inside(making, relative)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        path.chmod(_mode(volume, relative))
+        source = volume[kind_of(volume)]
+        items = source.get("items") or ()
+        own = next((item["mode"] for item in items if item["path"] == relative and "mode" in item), None)
+        path.chmod(int(source.get("defaultMode", 0o644) if own is None else own))
     making.chmod(0o777 if kind_of(volume) == "emptyDir" else 0o755)
     making.rename(folder)
     return folder
-
-
-def _mode(volume: Json, relative: str) -> int:
-    """Return the mode of one file: its own, or the volume's."""
-    source = volume[kind_of(volume)]
-    items = source.get("items") or ()
-    own = next((item["mode"] for item in items if item["path"] == relative and "mode" in item), None)
-    return int(source.get("defaultMode", 0o644) if own is None else own)
 
 
 def _host_path(source: Json) -> Path:

@@ -29,14 +29,10 @@ def enter_installed(state: StateDir) -> None:
             python = str((entry or {}).get("python", ""))
             if entry is not None and not python.startswith(f"{data_folder()}/"):
                 continue
-            text = _without_table(text, name)
+            # Steelyard writes a table as its heading and one line.
+            text = re.sub(rf'^\["{re.escape(name)}"\]\npython = "[^\n]*"\n*', "", text, flags=re.MULTILINE)
             if installed is not None:
                 table = f'["{name}"]\npython = {json.dumps(str(installed.python))}\n'
                 text = f"{text.rstrip()}\n\n{table}".lstrip()
         if text.strip() != said.strip():
             write_atomically(state.images, text)
-
-
-def _without_table(text: str, name: str) -> str:
-    """Remove a table as we write it: its heading, and one line."""
-    return re.sub(rf'^\["{re.escape(name)}"\]\npython = "[^\n]*"\n*', "", text, flags=re.MULTILINE)

@@ -46,7 +46,11 @@ class Program:
         self.code = without_literals(source)
         self.nesting = nesting_of(self.code)
         try:
-            self._program: Compiled = cel.compile(_outside_literals(source, _SIZE, SIZE))
+            parts, end = [], 0
+            for literal in _LITERAL.finditer(source):
+                parts += [_SIZE.sub(SIZE, source[end : literal.start()]), literal[0]]
+                end = literal.end()
+            self._program: Compiled = cel.compile("".join(parts) + _SIZE.sub(SIZE, source[end:]))
         except ValueError as error:
             text = str(error).partition("ERROR: ")[2] or str(error)
             raise BadExpression(text.splitlines()[0].replace(SIZE, "size")) from error
@@ -110,11 +114,3 @@ def _most_items(value: Any) -> int:
 def without_literals(source: str) -> str:
     """The expression with empty texts, so that names in it are names."""
     return _LITERAL.sub("''", source)
-
-
-def _outside_literals(source: str, pattern: "re.Pattern[str]", replacement: str) -> str:
-    parts, end = [], 0
-    for literal in _LITERAL.finditer(source):
-        parts += [pattern.sub(replacement, source[end : literal.start()]), literal[0]]
-        end = literal.end()
-    return "".join(parts) + pattern.sub(replacement, source[end:])

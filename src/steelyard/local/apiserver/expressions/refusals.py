@@ -34,7 +34,7 @@ def refused(rule: Json, schema: Json, path: str, apart: str) -> Iterator[Cause]:
         yield required(f"{path}.rule", "rule is not specified")
         return
     yield from _wording(rule, schema, path)
-    if _reads_old(rule) and apart:
+    if apart and re.search(r"\boldSelf\b", rule["rule"]) and not rule.get("optionalOldSelf"):
         detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {apart}"
         yield invalid(f"{path}.rule", text, detail)
         return
@@ -55,10 +55,6 @@ def _wording(rule: Json, schema: Json, path: str) -> Iterator[Cause]:
         yield unsupported(f"{path}.reason", reason, _REASONS)
     if (field := rule.get("fieldPath")) and not leads_somewhere(schema, field):
         yield invalid(f"{path}.fieldPath", field, "must be a valid path")
-
-
-def _reads_old(rule: Json) -> bool:
-    return bool(re.search(r"\boldSelf\b", rule["rule"])) and not rule.get("optionalOldSelf")
 
 
 def _in_go(rule: Json) -> str:

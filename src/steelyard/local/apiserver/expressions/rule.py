@@ -54,19 +54,17 @@ class Rule:
         if self.program is None:
             kept = change.now == change.before
             return None if kept else self._failure(change, path, self.message or f"failed rule: {self.text}")
-        values = self._values(change)
+        if not self.reads_old:
+            values = {"self": change.now}
+        else:
+            before = optional(change.before, not change.is_new) if self.optional_old else change.before
+            values = {"self": change.now, "oldSelf": before}
         try:
             if self.program.run(values) is True:
                 return None
         except Failed as failure:
             return self._failure(change, path, f"{failure} evaluating rule: {self.message or self.text}")
         return self._failure(change, path, self._said(values))
-
-    def _values(self, change: Change) -> dict[str, Any]:
-        if not self.reads_old:
-            return {"self": change.now}
-        before = optional(change.before, not change.is_new) if self.optional_old else change.before
-        return {"self": change.now, "oldSelf": before}
 
     def _said(self, values: dict[str, Any]) -> str:
         """The message; where it cannot be made, the one that always can."""

@@ -94,20 +94,16 @@ def _text(form: str, value: str) -> Any:
                 moment = datetime.fromisoformat(value)
                 return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
             case "duration":
-                return _duration(value)
+                parts = re.findall(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)", value)
+                if "".join(number + unit for number, unit in parts) != value.lstrip("+-"):
+                    raise ValueError(value)
+                seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+                return timedelta(seconds=-seconds if value.startswith("-") else seconds)
             case "byte":
                 return base64.b64decode(value, validate=True)
     except (ValueError, binascii.Error):
         pass  # the schema's own check says so
     return value
-
-
-def _duration(value: str) -> timedelta:
-    parts = re.findall(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)", value)
-    if "".join(number + unit for number, unit in parts) != value.lstrip("+-"):
-        raise ValueError(value)
-    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    return timedelta(seconds=-seconds if value.startswith("-") else seconds)
 
 
 # ---- examples

@@ -79,28 +79,20 @@ def _content_causes(way: str, source: Json, path: str) -> list[Cause]:
             causes = no_backsteps(source.get("path") or "", f"{path}.path")
             return causes + one_of(source.get("type"), f"{path}.type", _HOST_TYPES)
         case "emptyDir":
-            return _size_causes(source, path)
+            size = source.get("sizeLimit")
+            if size is None or amount_of(size) >= 0:
+                return []
+            return [forbidden_field(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
         case "persistentVolumeClaim":
-            return _claim_causes(source, path)
+            # Stricter than a real server, where no claim has such a name: here it is the name of a folder.
+            name = source.get("claimName") or ""
+            return name_causes(name, f"{path}.claimName") if name else []
         case "downwardAPI":
             return _fields_causes(source, path)
         case "projected":
             return _projected_causes(source, path)
         case _:
             return []
-
-
-def _claim_causes(source: Json, path: str) -> list[Cause]:
-    """Stricter than a real server, where no claim has such a name: here it is the name of a folder."""
-    name = source.get("claimName") or ""
-    return name_causes(name, f"{path}.claimName") if name else []
-
-
-def _size_causes(source: Json, path: str) -> list[Cause]:
-    size = source.get("sizeLimit")
-    if size is None or amount_of(size) >= 0:
-        return []
-    return [forbidden_field(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
 
 
 def _items_causes(source: Json, path: str) -> list[Cause]:
