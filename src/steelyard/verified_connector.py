@@ -6,12 +6,12 @@ Apart from `discovery.py`: evaluations that call plain http do without aiohttp, 
 import socket
 
 import aiohttp
-from aiohttp import TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.tracing import Trace
 from yarl import URL
 
+from steelyard.connections import TrackingConnector
 from steelyard.discovery import IDENTITY_SECONDS, GetJson, Verify
 
 
@@ -52,7 +52,7 @@ class _Pinned(AbstractResolver):
         pass
 
 
-class CheckingConnector(TCPConnector):
+class CheckingConnector(TrackingConnector):
     """Awaits `verify` before each new connection, so that a reused address is never sent a row."""
 
     def __init__(self, verify: Verify | None, host: str | None = None) -> None:

@@ -15,6 +15,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
+from steelyard.connections import TrackingConnector
 from steelyard.kube.cluster import LogLine, ObjectList, Patch, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Unreachable, error_from_status
 from steelyard.kube.exec_login import ExecLogin
@@ -55,6 +56,7 @@ class RestCluster:
         self._token: Token | None = (lambda: token) if isinstance(token, str) else token
         self._login = login
         self._session: aiohttp.ClientSession | None = None
+        self._closed = False
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
         return await self._json("GET", resource.path(namespace, quote(name)))
@@ -188,9 +190,10 @@ class RestCluster:
                 yield LogLine(moment.decode(errors="replace"), text.decode(errors="replace"))
 
     async def close(self) -> None:
+        """Close the connections; requests after it are Unreachable, also those of an informer that tries again."""
+        self._closed = True
         if self._session:
             await self._session.close()
-            self._session = None
 
     async def _json(
         self,
@@ -244,9 +247,11 @@ class RestCluster:
 
     def _open(self) -> aiohttp.ClientSession:
         """The session, which needs a running loop and therefore begins with the first request."""
+        if self._closed:
+            raise Unreachable(f"{self.url}: the client is closed")
         if self._session is None:
             # No limit on connections: each watch holds one all the time, and would keep short requests waiting.
-            connector = aiohttp.TCPConnector(limit=0, ssl=self._tls if self._tls else True)
+            connector = TrackingConnector(limit=0, ssl=self._tls if self._tls else True)
             self._session = aiohttp.ClientSession(
                 connector=connector, trust_env=False, headers={"User-Agent": "steelyard"}
             )

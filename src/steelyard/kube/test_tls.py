@@ -5,12 +5,14 @@ The certificates have no key identifiers, as those of many clusters.
 
 import asyncio
 import base64
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -134,3 +136,40 @@ async def test_a_kubeconfig_carries_certificates_and_a_client_sends_its_own(
     nodes = await asyncio.gather(*(cluster.list(NODES) for _ in range(3)))
     await cluster.close()
     assert {listing.resource_version for listing in nodes} == {"1"}
+
+
+async def test_requests_cancelled_at_any_moment_leave_no_connection_open(
+    url: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection whose TLS has just been set up ends in good order, which nobody waited for."""
+    opened: list[socket.socket] = []
+
+    class Socket(socket.socket):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            if "fileno" not in options:
+                opened.append(self)
+
+    monkeypatch.setattr(socket, "socket", Socket)
+    tls = ssl.create_default_context(cafile=authority.ca)
+    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    connections = 0
+    for turns in range(40):
+        cluster = RestCluster(url, tls=tls)
+        request = asyncio.create_task(cluster.list(NODES))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        request.cancel()
+        await asyncio.gather(request, return_exceptions=True)
+        await cluster.close()
+        connections += len(opened)
+        assert [sock for sock in opened if sock.fileno() >= 0] == [], turns
+        opened.clear()
+    assert connections > 20
+
+
+async def test_a_closed_client_opens_no_connection(url: str) -> None:
+    cluster = RestCluster(url)
+    await cluster.close()
+    with pytest.raises(Unreachable, match="the client is closed"):
+        await cluster.list(NODES)

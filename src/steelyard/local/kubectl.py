@@ -78,7 +78,9 @@ async def run(access: Access, namespace: str, arguments: list[str]) -> int:
     query += [("container", container)] if container else []
     url = f"{access.url.rstrip('/')}{PODS.path(namespace, pod, 'exec')}?{urlencode(query)}"
     headers = {"Authorization": f"Bearer {access.token()}"} if access.token else {}
-    connector = aiohttp.TCPConnector(ssl=access.tls) if access.tls else None
+    from steelyard.connections import TrackingConnector
+
+    connector = TrackingConnector(ssl=access.tls or True)
     async with aiohttp.ClientSession(connector=connector) as session:
         try:
             socket = await session.ws_connect(url, protocols=[PROTOCOL], headers=headers, max_msg_size=0)

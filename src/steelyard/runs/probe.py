@@ -12,6 +12,7 @@ import aiohttp
 import orjson
 import pyarrow.parquet as pq
 
+from steelyard.connections import TrackingConnector
 from steelyard.errors import UsageError
 from steelyard.evaluation import tokens
 from steelyard.evaluation.call import Client
@@ -110,7 +111,9 @@ class _Endpoint:
     session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "_Endpoint":
-        self.session = aiohttp.ClientSession(headers=self.plan.headers, timeout=_TIMEOUT)
+        self.session = aiohttp.ClientSession(
+            connector=TrackingConnector(), headers=self.plan.headers, timeout=_TIMEOUT
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
