@@ -97,10 +97,11 @@ async def test_leftovers_are_ended_and_reused_pids_are_not(tmp_path: Path) -> No
     one = await asyncio.create_subprocess_exec(sys.executable, "-c", deaf, stdout=asyncio.subprocess.PIPE)
     assert one.stdout is not None
     await one.stdout.readline()
+    started = process_started(one.pid)
     another = Record(children={"operator": (one.pid, "1")})  # the pid is the same, the process is not
     await end_leftovers(another)
-    assert one.returncode is None
-    await end_leftovers(Record(children={"operator": (one.pid, process_started(one.pid))}), patience=0.2)
+    assert process_started(one.pid) == started
+    await end_leftovers(Record(children={"operator": (one.pid, started)}), patience=0.2)
     assert await one.wait() == -signal.SIGKILL
 
 

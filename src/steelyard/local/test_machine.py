@@ -112,7 +112,7 @@ def test_a_killed_ups_network_is_left_to_its_pods(tmp_path: Path) -> None:
     one.mkdir()
     first, lock = claim(one, 0, tmp_path / "claims")
     lock.release()  # as the kernel does it for a dead holder
-    second, lock = claim(two, 0, tmp_path / "claims")
+    second, lock = claim(two, first.number, tmp_path / "claims")
     lock.release()
     assert second != first
     one.rmdir()
