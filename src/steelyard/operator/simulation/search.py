@@ -134,7 +134,10 @@ class Search:
             self._steps[key] = step
         if not last:
             self._reached[alike] = min(self._reached.get(alike, spent), spent)
-            self._fair.setdefault(alike, key)
+            if (
+                alike != key
+            ):  # what an operator that knows its writes sees has one key: it would follow itself
+                self._fair.setdefault(alike, key)
         self._rounds[spent].append(Reached(key, spent, self._simulator.save()))
         return key
 
