@@ -96,3 +96,7 @@ def test_a_folder_is_served_once_its_runner_is_there(place: Path) -> None:
     answer = httpx.post(f"{url[1]}/chat/completions", json=body, headers=headers, timeout=SECONDS)
     assert answer.status_code == 200
     assert answer.json()["choices"][0]["message"]["content"] == "4"
+    for printed in re.findall(r"with: +steelyard (.+)", text):
+        code, said = steelyard(place, *printed.split())
+        assert code == 0, said
+    assert steelyard(place, "status", "--state-dir", "state")[0] == 1, "nothing runs any more"

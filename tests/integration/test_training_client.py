@@ -66,10 +66,13 @@ def training(up: Machine) -> Any:
 
 
 @pytest.fixture(scope="module")
-def core(up: Machine) -> Any:
+def core(up: Machine) -> Iterator[Any]:
     from kubernetes import client, config
 
-    return client.CoreV1Api(config.new_client_from_config(str(up.state.kubeconfig)))
+    api = config.new_client_from_config(str(up.state.kubeconfig))
+    yield client.CoreV1Api(api)
+    api.close()
+    api.rest_client.pool_manager.clear()  # `close` leaves the connections open
 
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"])
@@ -323,10 +326,11 @@ def test_kubectl_runs_a_command(up: Machine, pod: str) -> None:
 
 def test_a_command_ends_with_the_server_that_was_killed(core: Any, up: Machine, pod: str) -> None:
     """The Pod goes on: it belongs to its shim."""
-    executed(core, pod, "sleep", "1003", _preload_content=False)
+    command = executed(core, pod, "sleep", "1003", _preload_content=False)
     eventually(lambda: any("sleep 1003" in process for process in processes_of(up.state.path)), "the command")
     os.kill(read_record(up.state).children["kubernetes"][0], signal.SIGKILL)
     eventually(lambda: not any("sleep 1003" in process for process in processes_of(up.state.path)), "its end")
+    command.close()
 
     def answers() -> bool:
         try:

@@ -51,7 +51,7 @@ def serve(
 ) -> None:
     """Serve a model on the platform of this machine, which is started where it does not run.
 
-    Ctrl-C ends what was started.
+    Ctrl-C ends what was started. With --detach, the commands that end the session and the platform are printed.
     """
     import signal
 
@@ -65,9 +65,9 @@ def serve(
 
     check_local()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # also ends what was started
-    kind, _ = choose(folder, runner)
     if folder.is_file():
         raise UsageError(f"{folder}: is a file; give the folder that it lies in")
+    kind, _ = choose(folder, runner)
     arguments = tuple(server_arg or ())
     plan = plan_server(folder, runner=kind.name, name=name, gpus=gpus, arguments=arguments)
     version = f"{kind.title} {plan.environment.version} ({plan.environment.variant})"
@@ -85,7 +85,11 @@ def serve(
                 _follow(client, session.inferencesession.id, plan)
                 _greet(client, session, plan.serving.name)
                 if detach:
-                    typer.echo(f"  end it with: steelyard terminate isess {session.inferencesession.id}")
+                    where = f" --state-dir {state_dir}" if state_dir else ""
+                    typer.echo(
+                        f"  end it with:           steelyard terminate isess {session.inferencesession.id}{where}\n"
+                        f"  and the platform with: steelyard down{where}"
+                    )
                 else:
                     _until_interrupted()
             except BaseException:
