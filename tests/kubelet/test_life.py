@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -13,6 +13,7 @@ from steelyard.local.kubelet.testing import (
     condition,
     container_status,
     is_running,
+    make_config,
     make_container,
     make_pod,
     phase,
@@ -160,7 +161,14 @@ async def test_a_stubborn_tree_is_killed_after_its_grace_period(machine: Machine
     await nothing_left_of(tmp_path)
 
 
-async def test_what_a_container_leaves_behind_ends_with_it(machine: Machine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("pids", ["auto", "never"])
+async def test_what_a_container_leaves_behind_ends_with_it(
+    machine: Machine, tmp_path: Path, pids: Literal["auto", "never"]
+) -> None:
+    """Try it also without process numbers of the Pod's own, whose end would end them all."""
+    await machine.stop()
+    machine.config = make_config(tmp_path / "state", interval=0.05, crash_backoff=0.05, pids=pids)
+    machine.start()
     pod = await machine.run(
         make_pod(make_container("setsid sh -c 'trap \"\" TERM HUP; sleep 62' & echo gone"))
     )
