@@ -100,6 +100,19 @@ def test_few_answers_of_a_class_have_no_interval() -> None:
     assert area.method == "no interval: a class or the rest has 9 independent answers (10 are needed)"
 
 
+def test_the_error_of_average_precision_is_that_of_resampling() -> None:
+    """The binomial error, which looks at the class alone, is too small where few rows are of the rest."""
+    chance = np.random.default_rng(8)
+    truth = np.repeat([1, 0], (2000, 100))
+    score = truth * 0.3 + chance.normal(size=truth.size)
+    areas = []
+    for _ in range(300):
+        rows = chance.integers(0, truth.size, size=truth.size)
+        areas.append(metrics.average_precision_score(truth[rows], score[rows]))
+    error = _of(truth, np.column_stack([-score, score])).classes[1].pr_auc.error
+    assert error == pytest.approx(np.std(areas), rel=0.15)
+
+
 def test_clusters_of_different_sizes_count_as_fewer() -> None:
     """One document with half of the rows: DeLong's error over clusters held the true value in 77 of 100 evaluations."""
     clusters = np.concatenate([np.zeros(100, dtype=np.int64), np.arange(1, 101)])
@@ -127,10 +140,10 @@ def test_the_intervals_cover_as_often_as_they_say() -> None:
 
 
 def test_no_error_is_not_certainty() -> None:
-    result = _of(np.repeat([0, 1], (12, 10)), np.array([[0.9, 0.1]] * 12 + [[0.2, 0.8]] * 10))
+    result = _of(np.repeat([0, 1], (22, 20)), np.array([[0.9, 0.1]] * 22 + [[0.2, 0.8]] * 20))
     assert result.roc_auc.value == 1
-    assert result.roc_auc.low == pytest.approx(share_interval(1, 10)[0])
-    assert result.pr_auc.low == pytest.approx(share_interval(1, 10)[0])
+    assert result.roc_auc.low == pytest.approx(share_interval(1, 20)[0])
+    assert result.pr_auc.low == pytest.approx(share_interval(1, 20)[0])
 
 
 def test_one_class_alone_has_no_curve() -> None:
