@@ -44,7 +44,7 @@ def test_a_file_of_the_settings_on_a_network_file_system_is_refused() -> None:
 
 
 def test_disks_are_known_by_one_folder_each(tmp_path: Path) -> None:
-    state, other = tmp_path / "state", Path("/dev/shm")
+    state, other = tmp_path / "state", Path("/dev")
     state.mkdir()
     addresses = [
         f"sqlite:{state}/log.db",

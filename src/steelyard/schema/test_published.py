@@ -55,7 +55,10 @@ ASKED: list[Pair] = pairs(
 PAIRS = [(ours, theirs, False) for ours, theirs in SAID] + [(ours, theirs, True) for ours, theirs in ASKED]
 NAMES = [theirs.__name__ for _, theirs, _ in PAIRS]
 
-quick = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+# A fifth of the examples: there are sixty pairs, which differ little.
+quick = settings(
+    max_examples=settings().max_examples // 5, deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
 def dumped(model: BaseModel) -> Any:
