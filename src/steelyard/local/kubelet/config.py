@@ -3,9 +3,12 @@
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from steelyard.local.gpus.devices import Finder
+from steelyard.local.gpus.settings import GpuSettings
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class KubeletConfig:
     python: str = sys.executable  # runs the shims
     lease_seconds: float = 300.0  # shims end their trees when nobody renewed the lease for so long
     crash_backoff: float = 10.0  # seconds before the second restart; doubles up to 30 times that
+    gpus: GpuSettings = field(default_factory=GpuSettings)
+    finder: Finder | None = None  # finds GPUs; None: NVIDIA's
     interval: float = 0.5  # between two looks at listening sockets and memory, only while Pods run
 
     @property

@@ -5,7 +5,6 @@ the informer, the scheduler, the lease that keeps shims alive, the guard over me
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable
@@ -14,11 +13,14 @@ from datetime import datetime
 
 from steelyard.awake import SleptSince, never_slept, utc_now
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists
+from steelyard.kube.errors import AlreadyExists, ApiError
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.informer import Informer
 from steelyard.kube.resource import NODES, PODS
 from steelyard.local.faults import Faults
+from steelyard.local.gpus.gpus import Gpus
+from steelyard.local.gpus.ledger import News
+from steelyard.local.gpus.nvidia import Nvidia
 from steelyard.local.kubelet import node
 from steelyard.local.kubelet.abilities import Abilities, abilities
 from steelyard.local.kubelet.addresses import Addresses
@@ -58,10 +60,15 @@ class Kubelet:
         self.addresses = Addresses(config.pods / ".addresses", config.network)
         sandboxes = (PodFolder(path).sandbox() for path in config.pods.iterdir() if path.is_dir())
         self.addresses.adopt(sandbox.ip for sandbox in sandboxes if sandbox and sandbox.ip != HOST_IP)
-        self.node = Node(cluster, config, self.addresses, self.events, self.shims, can, shown, slept, now)
+        finder = config.finder or Nvidia(config.gpus.library)
+        self.gpus = Gpus(finder, config.gpus, config.pods, self._gpus_changed)
+        self._gpus_to_show = asyncio.Event()
+        self.node = Node(
+            cluster, config, self.addresses, self.events, self.shims, can, self.gpus, shown, slept, now
+        )
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.informer = Informer(cluster, PODS, on_change=self._heard)
-        self.scheduler = Scheduler(self.node, self.informer.items, self.faults)
+        self.scheduler = Scheduler(self.node, self.informer.items, self.faults, gpus=self.gpus)
         self.guard = Guard(config.interval, lambda: [worker for worker, _ in self.workers.values()])
 
     def _heard(self, old: Json | None, new: Json | None) -> None:
@@ -86,6 +93,44 @@ class Kubelet:
             self.guard.wake.set()
         else:
             self._begin(new)
+
+    def _gpus_changed(self, news: News) -> None:
+        """A GPU came, went, was given or is free: whoever waits for one looks again."""
+        self.scheduler.wake.set()
+        self._gpus_to_show.set()
+        for worker, _ in self.workers.values():
+            if worker.waits_for_gpus or worker.uid in news.freed:
+                worker.wake.set()
+        for device in news.lost:
+            message = f"{device.uuid} ({device.name}) is lost: {device.fault}"
+            self.events.record(node.reference(self.config.node), "Warning", "GPULost", message)
+            for assignment in self.gpus.ledger.holders(device.uuid):
+                if known := self.workers.get(assignment.uid):
+                    self.events.record(known[0].pod, "Warning", "GPULost", message)
+        for device in news.back:
+            message = f"{device.uuid} ({device.name}) answers again"
+            self.events.record(node.reference(self.config.node), "Normal", "GPUBack", message)
+
+    async def show_gpus(self) -> None:
+        """Write the GPUs, and who has them, on the Node whenever they change."""
+        written: Json = {}
+        while True:
+            await self._gpus_to_show.wait()
+            self._gpus_to_show.clear()
+            shown = node.shown_gpus(self.gpus)
+            if shown == written:
+                continue
+            try:
+                known = await self.cluster.get(NODES, self.config.node)
+                now = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+                metadata, status = node.patches_for_gpus(known, shown, now)
+                await self.cluster.patch(NODES, self.config.node, {"metadata": metadata})
+                await self.cluster.patch(NODES, self.config.node, {"status": status}, subresource="status")
+                written = shown
+            except ApiError as error:
+                log.warning("the node's GPUs cannot be written: %s", error)
+                self._gpus_to_show.set()
+                await asyncio.sleep(1.0)
 
     def _begin(self, pod: Json, *, gone: bool = False) -> None:
         worker = PodWorker(self.node, pod)
@@ -114,8 +159,10 @@ class Kubelet:
         """Write the Node."""
         now = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         wanted = node.node_object(self.config.node, self.config.allocatable(), can=asdict(self.can), now=now)
-        with contextlib.suppress(AlreadyExists):
+        try:
             await self.cluster.create(NODES, wanted)
+        except AlreadyExists:
+            self._gpus_to_show.set()  # it may tell of GPUs of an earlier day
         metadata = {key: wanted["metadata"][key] for key in ("labels", "annotations")}
         await self.cluster.patch(NODES, self.config.node, {"metadata": metadata})
         await self.cluster.patch(NODES, self.config.node, {"status": wanted["status"]}, subresource="status")
@@ -141,6 +188,7 @@ class Kubelet:
         await _cancel(tasks)
         self.shims.close()
         self.addresses.close()
+        await self.gpus.close()
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
@@ -169,6 +217,7 @@ async def run_kubelet(
     await kubelet.register()
     parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.guard.run()]
     parts += [kubelet.renew_lease(), kubelet.settle(), kubelet.events.run()]
+    parts += [kubelet.gpus.run(), kubelet.show_gpus()]
     tasks = [asyncio.create_task(part) for part in parts]
     stopped = asyncio.create_task(stop.wait())
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import NotFound
 from steelyard.kube.resource import CONFIG_MAPS, SECRETS
+from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.kubelet import images, network, shim, volumes
 from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.children import SOURCE
@@ -88,8 +89,8 @@ def _kept(config: KubeletConfig, image: images.Image) -> list[str]:
 class Launcher:
     """Prepares the runs of one Pod; everything here may be done again after a crash."""
 
-    def __init__(self, config: KubeletConfig, folder: PodFolder, can: Abilities) -> None:
-        self.config, self.folder, self.can = config, folder, can
+    def __init__(self, config: KubeletConfig, folder: PodFolder, can: Abilities, gpus: Gpus) -> None:
+        self.config, self.folder, self.can, self.gpus = config, folder, can, gpus
 
     def prepare(self, pod: Json, container: Json, sandbox: Sandbox, objects: Objects, attempt: int) -> Path:
         """Write the intent to run a container; raises ImageMissing, ConfigMissing or Unsupported."""
@@ -111,6 +112,8 @@ class Launcher:
             "env": {
                 **self._base_env(pod, image, home),
                 **{name: rewrite(value, moved) for name, value in env.items()},
+                # After the manifest's: one that names GPUs itself would take those of others.
+                **self.gpus.variables(pod, container),
                 **({"STEELYARD_MOUNTS": json.dumps(moved)} if moved else {}),
                 MARKER: str(base.absolute()),
             },

@@ -2,11 +2,16 @@
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from steelyard.local.gpus.gpus import ANNOTATION as GPU_ANNOTATION
+from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.kubelet.quantity import text_of
 from steelyard.types import Json
+
+GPU_LOST = "GPULost"
+"""Type of the Node's condition that holds while a GPU is lost, or nobody knows how they fare."""
 
 
 def node_labels(name: str) -> dict[str, str]:
@@ -55,6 +60,44 @@ def node_object(name: str, allocatable: Mapping[str, float], *, can: Mapping[str
     }
 
 
+def reference(name: str) -> Json:
+    """The Node as events name it: its uid is its name, as the kubelet of Kubernetes has it."""
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}}
+
+
+def shown_gpus(gpus: Gpus) -> Json:
+    """Make what the Node says of its GPUs: amounts, condition, and in an annotation who has which."""
+    amounts = {key: gpus.amounts(healthy=key == "allocatable") for key in ("capacity", "allocatable")}
+    texts = {
+        key: {name: text_of(name, amount) for name, amount in given.items()} for key, given in amounts.items()
+    }
+    return {
+        **texts,
+        "condition": gpus.condition(),
+        "annotation": gpus.described() if gpus.ledger.devices else None,
+    }
+
+
+def patches_for_gpus(node: Json, shown: Json, now: str) -> tuple[Json, Json]:
+    """Patches of the Node's annotations and of its status. Devices of earlier days that are gone go from it."""
+    status = node.get("status") or {}
+    patch: Json = {}
+    for key in ("capacity", "allocatable"):
+        stale = {name: None for name in status.get(key) or {} if is_device(name)}
+        patch[key] = stale | shown[key]
+    others = [condition for condition in status.get("conditions") or () if condition["type"] != GPU_LOST]
+    known = [condition for condition in status.get("conditions") or () if condition["type"] == GPU_LOST]
+    if shown["condition"]:
+        state, reason, message = shown["condition"]
+        changed = known[0]["lastTransitionTime"] if known and known[0]["status"] == state else now
+        others.append({
+            "type": GPU_LOST, "status": state, "reason": reason, "message": message,
+            "lastTransitionTime": changed, "lastHeartbeatTime": now,
+        })  # fmt: skip
+    patch["conditions"] = others
+    return {"annotations": {GPU_ANNOTATION: shown["annotation"]}}, patch
+
+
 KEPT = 0.25
 """The part of the node that an owner of many Pods leaves to the Pods of others."""
 
@@ -72,14 +115,24 @@ class Lack:
         return bool(self.kind)
 
 
+def is_device(resource: str) -> bool:
+    """Tell whether a resource is counted in whole devices; of Kubernetes' own resources only other kinds have a /."""
+    return "/" in resource
+
+
+def no_devices(resource: str) -> str:
+    return f"this machine offers no {resource}"
+
+
 def why_not(
     pod: Json,
     taken: Mapping[str, float],
     allocatable: Mapping[str, float],
     node: str,
     requested: Mapping[str, float],
+    why_of: Callable[[str], str] = no_devices,
 ) -> Lack:
-    """Return what a Pod with these requests lacks on the node."""
+    """Return what a Pod with these requests lacks on the node; `why_of` says why a device is not to be had."""
     labels = node_labels(node)
     missing = {
         f"label {key}": f"node {node} has no label {key}={value}"
@@ -90,11 +143,26 @@ def why_not(
         has = allocatable.get(name, 0.0)
         free = max(0.0, has - taken.get(name, 0.0))
         if wanted > free + 1e-9:
-            asks = f"the Pod asks for {text_of(name, wanted)}, {text_of(name, free)} of {text_of(name, has)} is free"
-            missing[name] = f"1 Insufficient {name} ({asks})"
+            missing[name] = f"1 Insufficient {name} ({_asks(name, wanted, free, has, why_of)})"
     if not missing:
         return Lack()
-    return Lack(", ".join(missing), f"0/1 nodes are available: {', '.join(missing.values())}.")
+    # How many devices there are, and why there are none, changes seldom, and decides what a person does about it.
+    kinds = [
+        f"{name} of {allocatable.get(name, 0.0):g}{'' if allocatable.get(name) else f': {why_of(name)}'}"
+        if is_device(name)
+        else name
+        for name in missing
+    ]
+    return Lack(", ".join(kinds), f"0/1 nodes are available: {', '.join(missing.values())}.")
+
+
+def _asks(name: str, wanted: float, free: float, has: float, why_of: Callable[[str], str]) -> str:
+    asks = f"the Pod asks for {text_of(name, wanted)}"
+    if not is_device(name):
+        return f"{asks}, {text_of(name, free)} of {text_of(name, has)} is free"
+    if not has:
+        return f"{asks}: {why_of(name)}"
+    return f"{asks}, {text_of(name, free)} of {text_of(name, has)} is free: {why_of(name)}"
 
 
 def no_room_beside_others(
@@ -104,7 +172,8 @@ def no_room_beside_others(
     missing = {}
     for name, wanted in requested.items():
         has = allocatable.get(name, 0.0)
-        if taken.get(name, 0.0) + wanted > has * (1 - KEPT) + 1e-9:
+        # A part of one GPU cannot be kept: who asks for the only one would never have it.
+        if not is_device(name) and taken.get(name, 0.0) + wanted > has * (1 - KEPT) + 1e-9:
             missing[name] = f"{text_of(name, has * KEPT)} of {text_of(name, has)} {name}"
     if not missing:
         return Lack()

@@ -24,7 +24,8 @@ def text_of(resource: str, amount: float) -> str:
     return f"{amount:g}"
 
 
-def _asked(container: Json) -> dict[str, float]:
+def resources_of(container: Json) -> dict[str, float]:
+    """Return a container's requests, and its limits where it requests nothing of a resource."""
     resources = container.get("resources") or {}
     amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {name: number(amount) for name, amount in amounts.items()}
@@ -40,9 +41,9 @@ def _summed(parts: Iterable[dict[str, float]]) -> dict[str, float]:
 
 def requests_of(pod: Json) -> dict[str, float]:
     """Return a Pod's requests: its containers together, or its greediest init container."""
-    total = _summed(_asked(container) for container in pod["spec"]["containers"])
+    total = _summed(resources_of(container) for container in pod["spec"]["containers"])
     for container in pod["spec"].get("initContainers") or ():
-        for name, amount in _asked(container).items():
+        for name, amount in resources_of(container).items():
             total[name] = max(total.get(name, 0.0), amount)
     return {**total, "pods": 1.0}
 

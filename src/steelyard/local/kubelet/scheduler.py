@@ -19,6 +19,7 @@ from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.resource import PODS
 from steelyard.local.faults import Faults
+from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.kubelet import node as fits
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.quantity import requests_of
@@ -65,7 +66,9 @@ class Scheduler:
         faults: Faults | None = None,
         now: Callable[[], datetime] = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
+        gpus: Gpus | None = None,
     ) -> None:
+        self._gpus = gpus
         self._monotonic = monotonic
         self._begun: dict[str, float] = {}  # by uid, when a Pod was bound that does not yet run
         self._crowded = False  # a Pod waits for others of its namespace to start
@@ -104,7 +107,7 @@ class Scheduler:
         pods = self._known()
         taken, held, owned = self._in_use(pods.values())
         shared = len({pod["metadata"]["namespace"] for pod in pods.values()}) > 1
-        allocatable = self.config.allocatable()
+        allocatable = self._allocatable()
         waiting = [
             pod
             for pod in pods.values()
@@ -128,7 +131,7 @@ class Scheduler:
                 self._crowded = True
                 continue
             amounts = self._asked[pod["metadata"]["uid"]] or {}
-            missing = fits.why_not(pod, taken, allocatable, self.config.node, amounts)
+            missing = fits.why_not(pod, taken, allocatable, self.config.node, amounts, self._why)
             if not missing and shared and owned[_owner(pod)] >= CROWD:
                 missing = fits.no_room_beside_others(taken, allocatable, amounts)
             if missing:
@@ -169,16 +172,28 @@ class Scheduler:
         taken: dict[str, float] = {}
         held: Counter[str] = Counter()
         owned: Counter[str] = Counter()
+        promised: dict[str, dict[str, float]] = {}
         for pod in pods:
             if (
                 pod["spec"].get("nodeName") == self.config.node
                 and not _has_ended(pod)
                 and self._readable(pod)
             ):
-                _add(taken, self._asked[pod["metadata"]["uid"]] or {})
+                amounts = promised[pod["metadata"]["uid"]] = self._asked[pod["metadata"]["uid"]] or {}
+                _add(taken, amounts)
                 held[pod["metadata"]["namespace"]] += 1
                 owned[_owner(pod)] += 1
+        if self._gpus is not None:
+            # A GPU is taken until nobody holds it, whatever has become of its Pod.
+            taken |= self._gpus.taken(promised)
         return taken, held, owned
+
+    def _allocatable(self) -> dict[str, float]:
+        devices = self._gpus.amounts(healthy=True) if self._gpus is not None else {}
+        return self.config.allocatable() | devices
+
+    def _why(self, resource: str) -> str:
+        return (self._gpus.why(resource) if self._gpus is not None else "") or fits.no_devices(resource)
 
     def _readable(self, pod: Json) -> bool:
         uid = pod["metadata"]["uid"]

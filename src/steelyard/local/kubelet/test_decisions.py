@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from steelyard.local.kubelet.node import why_not
+from steelyard.local.kubelet.node import no_room_beside_others, why_not
 from steelyard.local.kubelet.plan import back_off, deadline, decide
 from steelyard.local.kubelet.quantity import memory_limit, number, requests_of
 from steelyard.local.kubelet.records import LOST, Failure, Run
@@ -192,10 +192,33 @@ def test_why_a_pod_does_not_fit() -> None:
     pod = make_pod(make_container(resources={"requests": {"memory": "2Gi", "nvidia.com/gpu": "1"}}))
     message = why_not(pod, {"memory": 2.0**29}, room, "n", requests_of(pod)).text
     assert "Insufficient memory (the Pod asks for 2048Mi, 512Mi of 1024Mi is free)" in message
-    assert "Insufficient nvidia.com/gpu (the Pod asks for 1, 0 of 0 is free)" in message
+    assert (
+        "Insufficient nvidia.com/gpu (the Pod asks for 1: this machine offers no nvidia.com/gpu)" in message
+    )
     assert not why_not(make_pod(), {"pods": 9.0}, room, "n", {"pods": 1.0})
     lack = why_not(make_pod(nodeSelector={"zone": "a"}), {}, room, "n", {"pods": 1.0})
     assert "no label zone=a" in lack.text
+
+
+def test_why_a_pod_has_no_gpu() -> None:
+    """The kind of a lack changes with its cause, not with who has the GPU just now."""
+    pod = make_pod(make_container(resources={"limits": {"nvidia.com/gpu": "1"}}))
+    none = why_not(pod, {}, {"pods": 1.0}, "n", requests_of(pod), lambda resource: "there is no driver")
+    assert "(the Pod asks for 1: there is no driver)" in none.text
+    room = {"pods": 1.0, "nvidia.com/gpu": 1.0}
+    held = [
+        why_not(pod, {"nvidia.com/gpu": 1.0}, room, "n", requests_of(pod), why)
+        for why in ("held by a of {}".format, "held by b of {}".format)
+    ]
+    assert "(the Pod asks for 1, 0 of 1 is free: held by a of nvidia.com/gpu)" in held[0].text
+    assert held[0].kind == held[1].kind != none.kind
+    assert not why_not(pod, {}, room, "n", requests_of(pod))
+
+
+def test_no_part_of_a_whole_gpu_is_kept_for_others() -> None:
+    room, wanted = {"cpu": 4.0, "nvidia.com/gpu": 1.0}, {"cpu": 1.0, "nvidia.com/gpu": 1.0}
+    assert not no_room_beside_others({"cpu": 2.0}, room, wanted)
+    assert no_room_beside_others({"cpu": 2.5}, room, wanted)
 
 
 @pytest.mark.parametrize("amount", ["1e999", "9e99", "1e-999", "0", 1.5, "9223372036854775807Ei"])

@@ -19,6 +19,9 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.resource import PODS
+from steelyard.local.gpus.assignments import Assignment
+from steelyard.local.gpus.gpus import ANNOTATION, Gpus
+from steelyard.local.gpus.ledger import Unavailable
 from steelyard.local.kubelet import plan, records, shim, volumes
 from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
@@ -40,6 +43,7 @@ log = logging.getLogger(__name__)
 NAMES_SECONDS = 2.0  # how long a Pod waits for its own name to be known
 RETRY_SECONDS = 1.0  # a missing ConfigMap or image is looked for again
 LONGEST_RETRY_SECONDS = 30.0
+NO_GPU = "GPUUnavailable"
 DEADLINE = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 FOLDER_LOST = Failure(records.LOST, "The Pod's folder is gone: nobody knows what ran.", disruption=True)
 
@@ -54,6 +58,7 @@ class Node:
     events: EventRecorder
     shims: ForkServer
     can: Abilities
+    gpus: Gpus
     shown: Shown | None = None  # whose names are out, where somebody keeps names
     slept: SleptSince = never_slept
     now: Callable[[], datetime] = utc_now
@@ -70,7 +75,7 @@ class PodWorker:
         self.uid: str = pod["metadata"]["uid"]
         self.wake = asyncio.Event()
         self.folder = PodFolder(node.config.pods / self.uid)
-        self.launcher = Launcher(node.config, self.folder, node.can)
+        self.launcher = Launcher(node.config, self.folder, node.can, node.gpus)
         self.containers = Containers(node.shims, self.folder, self.wake.set)
         self.probes = Probes(self.folder, node.config.python, self.wake.set)
         self.waiting: dict[str, tuple[str, str]] = {}  # why a container has not started, as the API shows it
@@ -154,6 +159,9 @@ class PodWorker:
             pauses.append(self.containers.begin_again())
             pauses += [await self._begin(self.sandbox, name, attempt) for name, attempt in todo.start]
         self._probe(self.sandbox)
+        if todo.ended:
+            self.node.gpus.release(self.uid)
+        await self._show_gpus()
         await self._report(self.sandbox, failure, ended=todo.ended)
         if todo.ended and self._deleting():
             await self._delete()
@@ -227,6 +235,10 @@ class PodWorker:
         """Start a run, or say what it waits for; then the answer is when to try again."""
         container = next(spec for spec in self._containers() if spec["name"] == name)
         try:
+            assignment = await self.node.gpus.assign(self.pod, self.folder.path)
+            if assignment is not None and (failure := self._without_gpus(assignment)):
+                self.fail(failure)
+                return None
             objects = await fetch_objects(self.cluster, self.pod)
             arguments = (self.pod, container, sandbox, objects, attempt)
             intent = await asyncio.to_thread(self.launcher.prepare, *arguments)
@@ -234,6 +246,8 @@ class PodWorker:
             self.waiting[name] = ("ErrImageNeverPull", str(problem))
         except ConfigMissing as problem:
             self.waiting[name] = ("CreateContainerConfigError", str(problem))
+        except Unavailable as problem:
+            self.waiting[name] = (NO_GPU, str(problem))
         except OSError as problem:
             self.waiting[name] = ("CreateContainerError", str(problem))
         except Unsupported as problem:
@@ -245,6 +259,25 @@ class PodWorker:
         if name in self.waiting:
             self.events.record(self.pod, "Warning", "Failed", ": ".join(self.waiting[name]))
         return RETRY_SECONDS
+
+    def _without_gpus(self, assignment: Assignment) -> Failure | None:
+        """Why no container of the Pod can start with its GPUs any more; another Pod can, with others."""
+        if assignment.devices is None:
+            return Failure(records.LOST, "The record of the Pod's GPUs is damaged.", disruption=True)
+        if lost := self.node.gpus.lost(self.uid):
+            return Failure("GPULost", f"{lost.uuid} ({lost.name}) is lost: {lost.fault}", disruption=True)
+        return None
+
+    async def _show_gpus(self) -> None:
+        """Write on the Pod which GPUs it has, once, for `train describe` and people."""
+        uuids = ",".join(self.node.gpus.uuids(self.uid))
+        metadata = self.pod["metadata"]
+        if not uuids or (metadata.get("annotations") or {}).get(ANNOTATION) == uuids:
+            return
+        patch = {"metadata": {"uid": self.uid, "annotations": {ANNOTATION: uuids}}}
+        with contextlib.suppress(NotFound, Conflict):
+            self.pod = await self.cluster.patch(PODS, metadata["name"], patch, metadata["namespace"])
+            self.events.record(self.pod, "Normal", "GPUsAssigned", f"The Pod has {uuids}")
 
     def _probe(self, sandbox: Sandbox) -> None:
         self.probes.follow(self.pod, self.containers.running(), sandbox.ip)
@@ -280,11 +313,19 @@ class PodWorker:
             self.containers.cancel_unstarted()
             self.containers.send(signal.SIGUSR2)
             return False
+        # The folder says who has the GPUs for as long as anybody holds them, also to the next kubelet.
+        self.node.gpus.release(self.uid)
+        if self.node.gpus.is_held(self.uid):
+            return False
         sandbox = self.sandbox or self.folder.sandbox()
         await asyncio.to_thread(shutil.rmtree, self.folder.path, ignore_errors=True)
         if sandbox is not None and sandbox.ip != HOST_IP:
             self.addresses.release(sandbox.ip)
         return True
+
+    @property
+    def waits_for_gpus(self) -> bool:
+        return any(reason == NO_GPU for reason, _ in self.waiting.values())
 
     # ---- what the guard asks for
 

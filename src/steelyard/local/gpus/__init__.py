@@ -1,0 +1,1 @@
+"""GPUs of one machine: found by the vendor's library, given to Pods one by one, free again once nobody holds them."""

@@ -1,0 +1,89 @@
+"""Records of which GPUs a Pod has: `<pods>/<uid>/gpus.json`, written before the first start that uses them.
+
+Written whole and durably, and read by every new kubelet. A damaged record names no GPU, so that the ledger gives
+none away while it lasts.
+"""
+
+import contextlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.local.kubelet import shim
+from steelyard.types import Json
+
+FILE = "gpus.json"
+FREED = "gpus.freed.json"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """GPUs of one Pod: UUIDs by resource, each as often as the Pod has it. None: nobody knows which."""
+
+    uid: str
+    pod: str  # namespace/name
+    devices: Mapping[str, tuple[str, ...]] | None
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        return tuple(uuid for uuids in (self.devices or {}).values() for uuid in uuids)
+
+
+def write(folder: Path, assignment: Assignment) -> None:
+    """Durable when it returns; OSError, as on a full disk, leaves what was there."""
+    record = {"uid": assignment.uid, "pod": assignment.pod, "devices": dict(assignment.devices or {})}
+    shim.write_whole(str(folder / FILE), record)
+
+
+def read(folder: Path) -> Assignment | None:
+    """The Pod's assignment; None where there is none."""
+    try:
+        record = json.loads((folder / FILE).read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        record = None
+    if (
+        isinstance(record, dict)
+        and isinstance(record.get("devices"), dict)
+        and record.get("uid") == folder.name
+    ):
+        devices = {str(name): tuple(map(str, uuids)) for name, uuids in record["devices"].items()}
+        return Assignment(folder.name, str(record.get("pod", folder.name)), devices)
+    _log.warning("%s: is damaged; until its Pod has ended, no further GPU is given away", folder / FILE)
+    return Assignment(folder.name, folder.name, None)
+
+
+def free(folder: Path) -> None:
+    """Put the record aside: its GPUs are free. One that stays for a crash is read, and freed, once more."""
+    with contextlib.suppress(OSError):
+        (folder / FILE).rename(folder / FREED)
+
+
+def asked(resources: Mapping[str, float], vendor: str) -> dict[str, int]:
+    """The devices of a vendor among the resources that a Pod or a container asks for."""
+    return {
+        name: round(amount)
+        for name, amount in resources.items()
+        if name.startswith(f"{vendor}/") and amount >= 0.5
+    }
+
+
+def of_container(
+    pod: Json, name: str, assignment: Assignment, asks: Mapping[str, Mapping[str, int]]
+) -> tuple[str, ...]:
+    """UUIDs of one container of the Pod; `asks` is what each container asks for.
+
+    Containers that run side by side share nothing. An init container runs before them all and has what they will have.
+    """
+    beside = [container["name"] for container in pod["spec"]["containers"]]
+    uuids: list[str] = []
+    for resource, given in (assignment.devices or {}).items():
+        before = beside[: beside.index(name)] if name in beside else []
+        start = sum(asks[other].get(resource, 0) for other in before)
+        uuids += given[start : start + asks[name].get(resource, 0)]
+    return tuple(uuids)

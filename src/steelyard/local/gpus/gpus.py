@@ -1,0 +1,199 @@
+"""The kubelet's GPUs: looked at from time to time, given to Pods at their start, taken back at their end."""
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from steelyard.local.gpus import assignments
+from steelyard.local.gpus.assignments import Assignment
+from steelyard.local.gpus.devices import Device, Finder
+from steelyard.local.gpus.ledger import Ledger, News
+from steelyard.local.gpus.settings import GpuSettings
+from steelyard.local.kubelet.quantity import requests_of, resources_of
+from steelyard.types import Json
+
+LOOK_SECONDS = 5.0  # between two looks at healthy GPUs
+ABSENT_SECONDS = 60.0  # between two looks whether there is a driver by now
+SOONEST, LATEST = 0.1, 2.0  # between two looks while a GPU is to be freed, growing
+ANNOTATION = "steelyard/gpus"
+_MARKER = b"STEELYARD_CONTAINER="
+
+_log = logging.getLogger(__name__)
+
+
+def nobody(news: News) -> None:
+    """Tell nobody of news."""
+
+
+class Gpus:
+    """`on_change` is told what a look, an assignment or a Pod's end has changed."""
+
+    def __init__(
+        self, finder: Finder, settings: GpuSettings, pods: Path, on_change: Callable[[News], None] = nobody
+    ) -> None:
+        self.finder, self.settings, self._pods, self.on_change = finder, settings, pods, on_change
+        alone = settings.others == "wait"
+        self.ledger = Ledger(settings.shares, wait_for_others=alone, owner_of=self._owner_of)
+        self._begun = 0  # looks
+        self._wake = asyncio.Event()
+        self._looking = asyncio.Lock()
+        for path in pods.iterdir() if pods.exists() else ():
+            if path.is_dir() and (assignment := assignments.read(path)):
+                self.ledger.hold(assignment)
+        if absent := finder.absence():  # the first look would say no more
+            self.ledger.problem, self.ledger.looked = absent, True
+
+    def _owner_of(self, pid: int) -> str:
+        """The uid of the Pod whose container a process was started in; empty where nobody can say."""
+        try:
+            content = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return ""
+        prefix = re.escape(f"{self._pods.absolute()}/".encode())
+        match = re.search(rb"(?:^|\0)" + _MARKER + prefix + rb"([^/\0]+)/", content)
+        return match[1].decode() if match else ""
+
+    # ---- looking
+
+    async def run(self) -> None:
+        """Look again and again, more often while a GPU is to be freed."""
+        pause = SOONEST
+        while True:
+            absent = self.finder.absence()
+            if absent != self.ledger.problem or not absent:
+                await self.look()
+            if absent:
+                await asyncio.sleep(ABSENT_SECONDS)
+                continue
+            freeing = bool(self.ledger.releasing)
+            pause = min(2 * pause, LATEST) if freeing else SOONEST
+            try:
+                async with asyncio.timeout(pause if freeing else LOOK_SECONDS):
+                    await self._wake.wait()
+                self._wake.clear()
+            except TimeoutError:
+                continue
+
+    async def look(self) -> None:
+        """Look once, and act on what is seen."""
+        async with self._looking:
+            self._begun += 1
+            number = self._begun
+            news = self.ledger.seen(await self.finder.look(), number)
+        for uid in news.freed:
+            assignments.free(self._pods / uid)
+        for device in news.lost:
+            _log.warning("GPU %s (%s) is lost: %s", device.uuid, device.name, device.fault)
+        if news.changed:
+            if self.ledger.problem:
+                _log.warning("GPUs cannot be looked at: %s", self.ledger.problem)
+            self.on_change(news)
+
+    # ---- the life of a Pod
+
+    def wanted(self, pod: Json) -> dict[str, int]:
+        """The devices that a Pod asks for, by resource."""
+        return assignments.asked(requests_of(pod), self.finder.vendor)
+
+    async def assign(self, pod: Json, folder: Path) -> Assignment | None:
+        """The Pod's GPUs, chosen once; None where it asks for none. Raises Unavailable, and OSError of a full disk."""
+        uid = pod["metadata"]["uid"]
+        wanted = self.wanted(pod)
+        if not wanted:
+            return None
+        if uid not in self.ledger.held or not self.ledger.looked:
+            await self.look()
+        if uid in self.ledger.held:
+            return self.ledger.held[uid]
+        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        assignment = self.ledger.choose(uid, name, wanted)
+        try:
+            await asyncio.to_thread(assignments.write, folder, assignment)
+        except OSError:
+            self.ledger.forget(uid)
+            raise
+        self.on_change(News(changed=True))
+        return assignment
+
+    def release(self, uid: str) -> None:
+        """The Pod has ended; nothing of it runs that its shims know of."""
+        if uid in self.ledger.held and uid not in self.ledger.releasing:
+            self.ledger.release(uid, self._begun)
+            self._wake.set()
+            self.on_change(News(changed=True))
+
+    def is_held(self, uid: str) -> bool:
+        """Tell whether the Pod's GPUs, if it has any, are not yet free."""
+        return uid in self.ledger.held
+
+    def lost(self, uid: str) -> Device | None:
+        """A GPU of the Pod that is lost, if one is."""
+        assignment = self.ledger.held.get(uid)
+        devices = (self.ledger.devices.get(uuid) for uuid in (assignment.uuids if assignment else ()))
+        return next((device for device in devices if device and device.fault), None)
+
+    def uuids(self, uid: str) -> tuple[str, ...]:
+        assignment = self.ledger.held.get(uid)
+        return assignment.uuids if assignment else ()
+
+    def variables(self, pod: Json, container: Json) -> dict[str, str]:
+        """The variables of a container, which win over those of its manifest."""
+        asks = {
+            spec["name"]: assignments.asked(resources_of(spec), self.finder.vendor)
+            for spec in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
+        }
+        assignment = self.ledger.held.get(pod["metadata"]["uid"])
+        if assignment is None or not asks[container["name"]]:
+            hidden = self.settings.unasked == "none" and self.finder.has_driver()
+            return self.finder.variables(()) if hidden else {}
+        uuids = assignments.of_container(pod, container["name"], assignment, asks)
+        # Not known while the driver does not answer: then its UUID alone names it.
+        known = [self.ledger.devices.get(uuid) or Device(uuid, "", "") for uuid in uuids]
+        return self.finder.variables(known)
+
+    # ---- in amounts and words
+
+    def amounts(self, *, healthy: bool) -> dict[str, float]:
+        return self.ledger.amounts(healthy=healthy)
+
+    def taken(self, promised: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        return self.ledger.taken(promised)
+
+    def why(self, resource: str) -> str:
+        """Say why no more of a resource can be had; empty where it is none of ours."""
+        return self.ledger.why(resource) if resource.startswith(f"{self.finder.vendor}/") else ""
+
+    def described(self) -> str:
+        """Return the Node's annotation, in JSON: each GPU with who has it."""
+        entries = []
+        for device in self.ledger.devices.values():
+            pods = [assignment.pod for assignment in self.ledger.holders(device.uuid)]
+            kept = {
+                key: value
+                for key, value in asdict(device).items()
+                if key in ("uuid", "resource", "name", "memory")
+            }
+            entries.append({**kept, "pods": pods, "state": self.ledger.state(device)})
+        return json.dumps(entries)
+
+    def condition(self) -> tuple[str, str, str] | None:
+        """Status, reason and message of the Node's condition GPULost; None where no GPU was ever found."""
+        if not self.ledger.devices:
+            return None
+        if self.ledger.problem:
+            return "True", "GPUsUnknown", self.ledger.problem
+        lost = [
+            f"{device.uuid} ({device.name}): {device.fault}"
+            for device in self.ledger.devices.values()
+            if device.fault
+        ]
+        if lost:
+            return "True", "GPULost", "; ".join(lost)
+        return "False", "GPUsHealthy", "every GPU answers"
+
+    async def close(self) -> None:
+        await self.finder.close()
