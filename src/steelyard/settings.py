@@ -17,6 +17,7 @@ from pydantic_settings import (
 from steelyard.accounts.quotas import QuotaSettings
 from steelyard.api.settings import ApiSettings
 from steelyard.errors import UsageError
+from steelyard.gpu_settings import GpuSettings
 from steelyard.monitoring import Listen
 from steelyard.operator.settings import OperatorSettings
 from steelyard.services.orchestrator.settings import OrchestratorSettings
@@ -59,6 +60,9 @@ class Settings(BaseSettings):
     )
     quotas: QuotaSettings = Field(
         default_factory=QuotaSettings, description="How much may be admitted at once."
+    )
+    gpus: GpuSettings = Field(
+        default_factory=GpuSettings, description="The GPUs of the machine that `steelyard up` runs on."
     )
 
     @classmethod

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from steelyard.gpu_settings import GpuSettings
 from steelyard.kube.resource import EVENTS, NODES, PODS
 from steelyard.local.gpus import assignments
 from steelyard.local.gpus.nvidia import Nvidia
-from steelyard.local.gpus.settings import GpuSettings
 from steelyard.local.gpus.testing import FAKE, FakeGpus
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import (

@@ -92,7 +92,8 @@ class QuotaSettings(BaseModel):
         description="For all accounts together.",
     )
     account: Limits = Field(
-        default={ADMITTED: "50", "nvidia.com/gpu-*": "16"}, description="For each account."
+        default={ADMITTED: "50", "nvidia.com/gpu": "16", "nvidia.com/gpu-*": "16", "nvidia.com/mig-*": "16"},
+        description="For each account.",
     )
     accounts: dict[str, Limits] = Field(
         default={}, description="For single accounts, resource by resource in place of `account`."

@@ -36,7 +36,8 @@ _CPU_MEMORY = {
 }
 """Processors and memory that a workflow of a kind counts as."""
 _LimitOf = Callable[[str, str], Decimal | None]
-_GPU = "nvidia.com/gpu-"
+_ANY_GPU = "nvidia.com/gpu"
+_GPU = "nvidia.com/gpu-"  # before the name of a model
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,8 @@ def _taken(text: str) -> Decimal:
 def _name(resource: str) -> str:
     if resource == ADMITTED:
         return "admitted workflows"
+    if resource == _ANY_GPU:
+        return "GPUs"
     return f"{resource.removeprefix(_GPU).upper()} GPUs" if resource.startswith(_GPU) else resource
 
 

@@ -27,6 +27,7 @@ from steelyard.schema.quantity import amount
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 T4, L4, H100 = "nvidia.com/gpu-t4", "nvidia.com/gpu-l4", "nvidia.com/gpu-h100"
+ANY, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 
 
 def at(minute: float) -> datetime:
@@ -95,6 +96,8 @@ def test_a_quantity_that_an_older_program_kept_lifts_no_quota_and_bars_nobody(st
         (gpus(T4, 1), [gpus(L4, 16)], []),
         (gpus(H100, 17), [], ["Account quota exceeded: H100 GPUs: 0/16, and this alone takes 17"]),
         (gpus(H100, 16, "b"), [gpus(H100, 16)] * 9, []),
+        (gpus(ANY, 8), [gpus(ANY, 12)], ["Account quota exceeded: GPUs: 12/16"]),
+        (gpus(MIG, 1), [gpus(MIG, 16)], [f"Account quota exceeded: {MIG}: 16/16"]),
     ],
 )
 def test_the_default_quotas(one: Claim, held: list[Claim], messages: list[str]) -> None:

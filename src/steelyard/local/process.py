@@ -89,6 +89,7 @@ async def _run(part: Part) -> None:
                 part.state,
                 port=part.port,
                 network=Network(part.network),
+                settings=part.settings,
                 stop=orders.stop,
                 end_pods=orders.end_pods,
                 ready=ready,

@@ -6,10 +6,13 @@ leaves its Pods running, for the next one to adopt, unless it is told to end the
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steelyard.gpu_settings import GpuSettings
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
@@ -19,6 +22,7 @@ from steelyard.local.faults import Faults
 from steelyard.local.files import check_kubernetes, watch
 from steelyard.local.identity import process_candidate
 from steelyard.local.kubectl import IMAGE as KUBECTL
+from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.network import Network
 from steelyard.local.node import kubelet_config
 from steelyard.local.sleeps import sleep_watch
@@ -37,6 +41,7 @@ async def run_kubernetes(
     *,
     port: int,
     network: Network,
+    settings: Path | None = None,
     stop: asyncio.Event,
     end_pods: asyncio.Event,
     ready: Callable[[], None],
@@ -59,7 +64,8 @@ async def run_kubernetes(
         cluster = await connect(state.kubeconfig)
         try:
             await apply_crds(cluster)
-            await _run_parts(cluster, state, network, stop, ready, faults)
+            node = replace(kubelet_config(state, network), gpus=gpu_settings(settings, state))
+            await _run_parts(cluster, state, node, stop, ready, faults)
             if end_pods.is_set():
                 from steelyard.local.kubelet.stopping import stop_all_pods
 
@@ -71,7 +77,7 @@ async def run_kubernetes(
 async def _run_parts(
     cluster: Cluster,
     state: StateDir,
-    network: Network,
+    config: KubeletConfig,
     stop: asyncio.Event,
     ready: Callable[[], None],
     faults: Faults,
@@ -86,7 +92,6 @@ async def _run_parts(
     from steelyard.local.names.shown import Shown
 
     caches, shown, slept = Caches(cluster, faults), Shown(), sleep_watch(state).since
-    config = kubelet_config(state, network)
     async with asyncio.TaskGroup() as parts:
         parts.create_task(watch([state.database], stop))
         parts.create_task(caches.run(stop))
@@ -101,6 +106,16 @@ async def _run_parts(
             await asyncio.sleep(0.02)
             nodes = (await cluster.list(NODES)).items
         ready()
+
+
+def gpu_settings(settings: Path | None, state: StateDir) -> GpuSettings:
+    """The settings of GPUs. Without a file and a variable they are the defaults, and nothing else is loaded."""
+    prefix = "STEELYARD_GPUS"
+    if settings is None and not any(name.upper().startswith(prefix) for name in os.environ):
+        return GpuSettings()
+    from steelyard.settings import load
+
+    return load(settings, state.path).gpus
 
 
 async def run_operator_service(

@@ -158,7 +158,7 @@ class Up:
         numbers = ["--port", str(self.record.port), "--network", str(network.number)]
         without = [word for name in self.options.without for word in ("--without", name)]
         platform = [*settings, "--port", str(self.record.api_port), *without]
-        options = {"kubernetes": numbers, "operator": settings, "platform": platform}
+        options = {"kubernetes": [*settings, *numbers], "operator": settings, "platform": platform}
         programs = {name: service(name, folder + options[name], self.state.log(name)) for name in options}
         chosen = [[name for name in group if name not in self.options.without] for group in STARTED]
         return [[programs[name] for name in group] for group in chosen]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.local.kubectl import IMAGE as KUBECTL
-from steelyard.local.service import operator_settings
+from steelyard.local.service import gpu_settings, operator_settings
 from steelyard.local.state import StateDir
 from steelyard.operator.settings import TrainingSettings
 from steelyard.settings import load
@@ -35,3 +35,14 @@ def test_an_empty_variable_means_none(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_nodes_of_another_cluster_do_not_know_this_folder(tmp_path: Path) -> None:
     there = training(tmp_path, f'kubernetes = "{tmp_path}/another"')
     assert (there.outputs, there.kubectl_delivery_image) == ("", TrainingSettings().kubectl_delivery_image)
+
+
+def test_the_kubelets_settings_come_from_the_file_and_from_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, file = StateDir(tmp_path), tmp_path / "steelyard.toml"
+    assert gpu_settings(None, state).shares == 1
+    file.write_text("gpus.shares = 4")
+    assert gpu_settings(file, state).shares == 4
+    monkeypatch.setenv("STEELYARD_GPUS__UNASKED", "all")
+    assert gpu_settings(None, state).unasked == "all"

@@ -138,6 +138,15 @@ def _gpus(runner: Json) -> int:
     return int(gpu.get("count", 1)) if gpu else 0
 
 
+def gpu_resource(hardware: str) -> str:
+    """Return the resource that a type of hardware is counted as, as device plugins name them.
+
+    A model of GPU (nvidia.com/gpu-t4) is a GPU of its vendor; an instance of MIG is a resource of its own.
+    """
+    vendor, _, name = hardware.partition("/")
+    return hardware if name.startswith("mig-") else f"{vendor}/gpu"
+
+
 def _command(service: Json) -> tuple[list[str], list[str]]:
     runner = service["runner"]
     match runner["kind"]:
@@ -165,7 +174,7 @@ def _resources(service: Json, kind: RunnerKind | None, settings: OperatorSetting
     runner = service["runner"]
     requested = runner["resources"]
     gpu = (runner.get("accelerator") or {}).get("gpu")
-    gpus = {gpu["hardwareTypes"][0].partition("/")[0] + "/gpu": str(gpu.get("count", 1))} if gpu else {}
+    gpus = {gpu_resource(gpu["hardwareTypes"][0]): str(gpu.get("count", 1))} if gpu else {}
     # A model server that names no memory gets a place for what it is thought to need, and no limit.
     needed = str(kind.needed_memory(serving_of(service))) if kind else None
     memory = requested.get("memory")

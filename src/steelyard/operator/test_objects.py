@@ -249,3 +249,19 @@ def test_the_child_session_is_the_evaluations() -> None:
     assert spec.storage.secret == "keys"
     assert service_name(evaluation) == session["metadata"]["name"] == "evaluation-a1-session"
     assert service_name(make_evaluation(inferenceSessionReference="b2")) == "inferencesession-b2"
+
+
+@pytest.mark.parametrize(
+    ("hardware", "resource"),
+    [
+        ("nvidia.com/gpu", "nvidia.com/gpu"),
+        ("nvidia.com/gpu-t4", "nvidia.com/gpu"),
+        ("nvidia.com/mig-1g.10gb", "nvidia.com/mig-1g.10gb"),
+        ("amd.com/mi300", "amd.com/gpu"),
+    ],
+)
+def test_a_runner_asks_for_the_resource_that_its_hardware_is_counted_as(hardware: str, resource: str) -> None:
+    gpu = {"kind": "GPU", "gpu": {"hardwareTypes": [hardware], "count": 2}}
+    service = {"name": "s", "runner": make_runner("vllm", accelerator=gpu, volumeMounts=[DATA_MOUNT])}
+    asked = runner_container(service, SETTINGS)["resources"]
+    assert (asked["requests"][resource], asked["limits"][resource]) == ("2", "2")

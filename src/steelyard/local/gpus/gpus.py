@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from steelyard.gpu_settings import GpuSettings
 from steelyard.local.gpus import assignments
 from steelyard.local.gpus.assignments import Assignment
 from steelyard.local.gpus.devices import Device, Finder
 from steelyard.local.gpus.ledger import Ledger, News
-from steelyard.local.gpus.settings import GpuSettings
 from steelyard.local.kubelet.quantity import requests_of, resources_of
 from steelyard.types import Json
 

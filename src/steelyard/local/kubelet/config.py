@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from steelyard.gpu_settings import GpuSettings
 from steelyard.local.gpus.devices import Finder
-from steelyard.local.gpus.settings import GpuSettings
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Settings of the machine's GPUs: the table `[gpus]` of `steelyard.toml`."""
+"""Settings of the machine's GPUs: the table `[gpus]` of `steelyard.toml`.
+
+It stands apart from the other settings because the kubelet reads it, which needs none of them.
+"""
 
 from typing import Literal
 
