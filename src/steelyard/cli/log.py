@@ -94,7 +94,9 @@ def _confirm(question: str, yes: bool) -> None:
     try:
         agreed = typer.confirm(question)
     except typer.Abort:
-        raise UsageError("nothing was changed: nobody has answered; --yes goes on without asking") from None
+        raise UsageError(
+            "nothing was changed: the question was not answered; --yes continues without asking"
+        ) from None
     if not agreed:
         typer.echo("nothing was changed")
         raise typer.Exit(1)

@@ -17,7 +17,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 @pytest.mark.parametrize("answers", [""], indirect=True)
 @pytest.mark.usefixtures("answers")
 def test_a_script_is_told_of_the_option() -> None:
-    with pytest.raises(UsageError, match="nothing was changed: nobody has answered; --yes"):
+    with pytest.raises(UsageError, match="nothing was changed: the question was not answered; --yes"):
         _confirm("Accept?", False)
     _confirm("Accept?", True)
 

@@ -90,8 +90,12 @@ def logs(
         typer.echo("nothing is written" + (f" since {since}" if since else " yet"), err=True)
 
 
-report = typer.Typer(help="Pages of reports.", no_args_is_help=True, rich_markup_mode=None)
-audit = typer.Typer(help="Pages of audits.", no_args_is_help=True, rich_markup_mode=None)
+report = typer.Typer(
+    help="Open, download, verify and sign reports.", no_args_is_help=True, rich_markup_mode=None
+)
+audit = typer.Typer(
+    help="Open, download, verify and sign audits.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:

@@ -30,7 +30,7 @@ def whole_answer(body: bytes) -> bytes:
         raise Unfinished("the stream has no event")
     for piece in pieces:
         if piece.get("error"):
-            raise Unfinished(f"the stream tells of an error: {str(piece['error'])[:200]}")
+            raise Unfinished(f"the stream reports an error: {str(piece['error'])[:200]}")
     try:
         whole = _merged(pieces) if any("choices" in piece for piece in pieces) else _last(pieces)
         return orjson.dumps(whole)

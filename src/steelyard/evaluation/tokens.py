@@ -121,7 +121,7 @@ def by_ids(texts: Sequence[str], prompt_tokens: int, count: int) -> Continuation
 def likelihood(logprobs: Sequence[float | None], tops: Sequence[float | None]) -> tuple[float, bool]:
     """The log-likelihood of a continuation, and whether each of its tokens was the likeliest."""
     if not logprobs or any(value is None for value in logprobs):
-        raise NoLikelihood("the endpoint tells no likelihood of a token of the continuation")
+        raise NoLikelihood("the endpoint reports no likelihood of a token of the continuation")
     if any(top is None for top in tops):
         raise NoLikelihood("the endpoint does not tell the likeliest token at each place")
     values = [value for value in logprobs if value is not None]

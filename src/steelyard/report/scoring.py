@@ -156,8 +156,8 @@ def _unscored_sentences(counts: Counts, bounds: Bounds | None) -> Iterator[str]:
     elif counts.failed:
         yield f"{counted(counts.failed, counts.noun)} failed."
     if counts.left_out:
-        them = "it" if counts.left_out == 1 else "them"
-        yield f"{counted(counts.left_out, counts.noun)} left out: nobody could grade {them}."
+        they = "it" if counts.left_out == 1 else "they"
+        yield f"{counted(counts.left_out, counts.noun)} left out: {they} could not be graded."
 
 
 @dataclass

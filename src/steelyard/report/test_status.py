@@ -113,7 +113,7 @@ def test_a_share_is_of_scored_and_failed_rows() -> None:
     assert (results.metrics[0].estimate.value, results.metrics[0].estimate.n) == (5 / 8, 8)
     assert results.bounds == Bounds(5 / 8, 7 / 8)
     assert results.headline.endswith(
-        "2 rows failed, counted as wrong: 87.5 % if all were right. 4 rows left out: nobody could grade them."
+        "2 rows failed, counted as wrong: 87.5 % if all were right. 4 rows left out: they could not be graded."
     )
 
 

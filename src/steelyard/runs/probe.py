@@ -219,7 +219,7 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, context:
         )
     offsets = answer["choices"][0]["logprobs"].get("text_offset")
     if not isinstance(offsets, list) or any(not isinstance(place, int) or place < 0 for place in offsets):
-        lacks = "tells no places of tokens (text_offset is -1 or missing)"
+        lacks = "reports no positions of tokens (text_offset is -1 or missing)"
         context.listener.warning(
             f"{endpoint.url}: {lacks}; continuations are found by the texts of the tokens, and a row whose tokens "
             "do not spell its text has no score"

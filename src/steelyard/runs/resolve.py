@@ -195,7 +195,7 @@ def _change(name: str, before: JsonValue, now: JsonValue) -> str:
     if name == "source":
         digests = [str(files[0]["sha256"]) if files else "unknown" for files in (before, now)]
         return f"another prompt file (its SHA-256 was {digests[0]:.8}…, now {digests[1]:.8}…)"
-    return f"another {name} ({_short(before)}, now {_short(now)})"
+    return f"{name} {_short(before)} (now {_short(now)})"
 
 
 def _short(value: JsonValue) -> str:

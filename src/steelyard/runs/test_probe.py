@@ -117,7 +117,7 @@ async def test_a_continuation_is_the_same_whatever_a_server_calls_its_places(
         replace(server, bodies=[]), [LIKELIHOOD], tmp_path, RunContext(listener=warned)
     )
     assert "".join(orjson.loads(response["text"])["tokens"]) == " stone"
-    assert any("tells no places of tokens" in said for said in warned.said) is (server.kind == "sglang")
+    assert any("reports no positions of tokens" in said for said in warned.said) is (server.kind == "sglang")
     assert any("has no /tokenize" in said for said in warned.said) is not server.tokenize
 
 

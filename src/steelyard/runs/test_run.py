@@ -91,12 +91,12 @@ async def test_a_run_goes_on_from_its_folder_alone(tmp_path: Path) -> None:
 
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
-    "another model .'m', now 'n'": lambda request: replace(request, model="n"),
-    "another template": lambda request: replace(request, prompt=PromptSpec(template="{{ prompt }}?")),
-    "another system": lambda request: replace(request, prompt=PromptSpec(system="x")),
-    "another sampling": lambda request: replace(request, prompt=PromptSpec(sampling={"seed": 1})),
-    "another replications .'1', now '2'": lambda request: replace(request, replications=2),
-    "another limit": lambda request: replace(request, source=replace(request.source, limit=3)),
+    "begun with model 'm' .now 'n'": lambda request: replace(request, model="n"),
+    "begun with template": lambda request: replace(request, prompt=PromptSpec(template="{{ prompt }}?")),
+    "begun with system": lambda request: replace(request, prompt=PromptSpec(system="x")),
+    "begun with sampling": lambda request: replace(request, prompt=PromptSpec(sampling={"seed": 1})),
+    "begun with replications '1' .now '2'": lambda request: replace(request, replications=2),
+    "begun with limit": lambda request: replace(request, source=replace(request.source, limit=3)),
 }
 
 

@@ -96,10 +96,11 @@ def _lines(compared: "ComparedRuns", other: "RunComparison") -> list[str]:
     result = other.comparison
     lines = [f"{sentence(other, compared.first, compared.unit)}: {chance_sentence(other)}."]
     lines.append(f"  {result.chance.method}; interval of {result.difference.method}")
-    lines += [f"  asked otherwise: {what}" for what in other.side.differs]
+    lines += [f"  different request: {what}" for what in other.side.differs]
     for changes in result.changes:
         if changes.total:
             more = f", … ({changes.total - MOST_LISTED:,} more)" if changes.total > MOST_LISTED else ""
             listed = ", ".join(map(str, changes.indexes[:MOST_LISTED]))
-            lines.append(f"  {changes.kind} ({changes.total:,}): rows {listed}{more}")
+            kind = "same score, other answer" if changes.kind == "otherwise" else changes.kind
+            lines.append(f"  {kind} ({changes.total:,}): rows {listed}{more}")
     return lines

@@ -150,8 +150,8 @@ def _last_words(result: RunResult, seconds: float) -> str:
     if result.judge_errors:
         judges = path / "judges"
         lines.append(
-            f"{count(result.judge_errors, 'verdict')} of the judges could not be read: their reasons are in the "
-            f"rows of the page; what a judge was asked: steelyard eval show {judges}/NAME --row N"
+            f"{count(result.judge_errors, 'answer')} without a verdict that could be read: the rows of the page show "
+            f"why; the judge's prompt: steelyard eval show {judges}/NAME --row N"
         )
     lines += _spent(result)
     if result.headlines:

@@ -35,7 +35,7 @@ async def test_it_prints_a_table_json_and_a_page(tmp_path: Path) -> None:
     assert result.output.startswith("rubric: exact-match\n")
     assert "+25.0 (" in result.output
     assert "better (6): rows 1, 2, 3, 4, 5, 6" in result.output
-    assert "asked otherwise: sampling" in result.output
+    assert "different request: sampling" in result.output
     assert "20 questions, 7 of which differ, cannot detect any difference with 80 % power" in result.output
     html = at.read_text()
     assert "say 8 &lt;b&gt;" in html

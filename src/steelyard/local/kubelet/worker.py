@@ -45,7 +45,7 @@ RETRY_SECONDS = 1.0  # a missing ConfigMap or image is looked for again
 LONGEST_RETRY_SECONDS = 30.0
 NO_GPU = "GPUUnavailable"
 DEADLINE = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
-FOLDER_LOST = Failure(records.LOST, "The Pod's folder is gone: nobody knows what ran.", disruption=True)
+FOLDER_LOST = Failure(records.LOST, "The Pod's folder is gone: it is not known what ran.", disruption=True)
 
 
 @dataclass(frozen=True)

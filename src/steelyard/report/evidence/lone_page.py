@@ -24,8 +24,7 @@ _POLICY = re.compile(rb'Content-Security-Policy" content="([^"]*)"')
 def check_lone_page(page: bytes, kind: str) -> Iterator[Check]:
     """Yield the checks of a page without its files; the first says that none of them proves the numbers right."""
     yield Check(
-        "nobody vouches for this page: it lies alone, without its signed attestation. "
-        "Whoever edits it with care is not noticed",
+        "this page is alone, without its signed attestation: a careful change of its numbers is not noticed",
         "unchecked",
     )
     numbers = parse_json(numbers_inside(page, kind))

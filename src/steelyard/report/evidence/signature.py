@@ -11,7 +11,7 @@ from steelyard.report.evidence.attestation import BadAttestation, key_id, key_id
 from steelyard.report.evidence.files import Check, fault, read_bytes
 from steelyard.report.evidence.report_statement import ATTESTATION
 
-UNNOTICED = "whoever changes files and digests together is not noticed"
+UNNOTICED = "a change of files and digests together is not noticed"
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ def say_who_vouches(signature: AttestationCheck) -> Iterator[Check]:
     signers = [] if signature.data is None else key_ids(signature.data)
     if signers:
         names = ", ".join(f"{signer[:12]}…" for signer in signers)
-        how = f"{ATTESTATION} says that it is signed by {names}; give the signer's public key with --key FILE"
+        unchecked = f"the signature by the key {names} is not checked: give the public key with --key FILE"
     else:
-        how = "it is not signed"
-    yield Check(f"nobody vouches for these digests: {how}. Until then {UNNOTICED}", "unchecked")
+        unchecked = "there is no signature"
+    yield Check(f"{unchecked}. Without one that is checked, {UNNOTICED}", "unchecked")
 
 
 def check_attestation(signature: AttestationCheck) -> Iterator[Check]:

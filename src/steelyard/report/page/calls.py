@@ -13,7 +13,7 @@ MOST_ADDRESSES = 20
 """Addresses that the page lists: replicas of a cluster have many. report.json lists all."""
 _ENDED = {"stop": "Ended normally", "length": "Cut off at the token limit"}
 CUT = "cut short by the server, and scored as they are: ask these rows again"
-UNKNOWN = "an unknown reason: whole or cut short, nobody here can tell"
+UNKNOWN = "an unknown reason: it is not known whether the answer is complete"
 
 
 def calls_of(manifest: Manifest, tokens: Tokens) -> Iterator[tuple[str, str]]:

@@ -129,7 +129,7 @@ class Verdict:
         pairs = scores.filter(pc.is_valid(scores["pairs"]))
         note = "the mean worth of the verdicts; a model gave them, and may be wrong"
         if pairs.num_rows:
-            note = "wins over the other answer, in both orders; ties count half; a model said so, and may be wrong"
+            note = "wins over the other answer, in both orders; ties count half; a model decided, and may be wrong"
         title = "Win rate" if pairs.num_rows else "Judge's grade"
         results = summarise_scores(scores, What("verdict", title, binary=False, note=note))
         metrics, tables, limits = (
@@ -278,7 +278,7 @@ def _order_metric(pairs: pa.Table) -> tuple[Metric, ...]:
         return ()
     shares: Any = pc.divide(pc.cast(pairs["flips"], pa.float64()), pc.cast(pairs["pairs"], pa.float64()))
     estimate = score_mean(pa.table({"score": shares}), clusters_of(pairs))
-    note = "pairs on which the judge said something else in the other order: they count as ties"
+    note = "pairs on which the judge decided differently in the other order: they count as ties"
     return (Metric("order", "Verdict changed with the order", estimate, note=note),)
 
 

@@ -44,7 +44,7 @@ def by_standard_error(metric: str, value: float, error: float | None, clusters: 
         reason = f"no interval: that of lm-eval's standard error of {metric} holds the true value too seldom"
         return Estimate(value, None, None, reason, n, error)
     if not error or not np.isfinite(error):
-        return Estimate(value, None, None, "no interval: lm-eval tells no standard error", n)
+        return Estimate(value, None, None, "no interval: lm-eval reports no standard error", n)
     if independent < n:
         reason = "no interval: lm-eval's standard error knows nothing of clusters"
         return Estimate(value, None, None, reason, n, error)

@@ -32,7 +32,7 @@ def test_a_perplexity_has_its_interval_on_the_scale_of_the_logarithm() -> None:
     ("metric", "error", "clusters", "reason"),
     [
         ("mcc", 0.1, np.arange(5000), "mcc holds the true value too seldom"),
-        ("perplexity", None, np.arange(5000), "tells no standard error"),
+        ("perplexity", None, np.arange(5000), "reports no standard error"),
         ("perplexity", 0.1, np.arange(5000) // 2, "knows nothing of clusters"),
         ("perplexity", 0.1, np.arange(99), "99 documents are too few"),
         ("bleu", 0.1, np.arange(999), "999 documents are too few"),
