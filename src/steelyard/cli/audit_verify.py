@@ -5,17 +5,19 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.report_verify import KeyOption, print_checks
+from steelyard.cli.report_verify import KeyOption, ModelOption, print_checks
 
 
 def verify(
     file: Annotated[Path, typer.Argument(help="index.html or audit.json, or their folder.")],
     key: KeyOption = None,
+    model: ModelOption = None,
 ) -> None:
     """Check an audit against the reports that it was made from, and these against their inputs and outputs.
 
     It says first what cannot be checked and why. Give what `steelyard audit download ID --evidence DIR` has downloaded;
-    of a page without its files, only a part can be checked. Exit status 1 if a check fails.
+    of a page without its files, only a part can be checked. With --model, every report's model files are compared with
+    those of the folder. Exit status 1 if a check fails.
     """
     from steelyard.report.evidence.attestation import public_key
     from steelyard.report.evidence.verify_audit import audit_folder_of, verify_audit
@@ -24,4 +26,4 @@ def verify(
     folder = audit_folder_of(page)
     signer = None if key is None else public_key(key)
     name = page.name if page.suffix in {".html", ".htm"} else "index.html"
-    print_checks(verify_audit(folder, signer, name))
+    print_checks(verify_audit(folder, signer, name, model))

@@ -1,6 +1,7 @@
 """`steelyard report verify`: checks a report against its files."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,12 @@ KeyOption = Annotated[
         metavar="FILE",
     ),
 ]
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder (or GGUF file) of the model: compare every file with what was served.", metavar="FOLDER"
+    ),
+]
 
 
 def verify(
@@ -29,22 +36,27 @@ def verify(
         ),
     ] = None,
     key: KeyOption = None,
+    model: ModelOption = None,
 ) -> None:
     """Check a report against the files it was made from.
 
     It says first what cannot be checked and why. Then it counts every row, computes every digest, score and number
     again, and draws the page again. Give the folder of a run, or what `steelyard report download ID --evidence DIR`
-    has downloaded; of a page without its files, only a part can be checked. Exit status 1 if a check fails.
+    has downloaded; of a page without its files, only a part can be checked. With --model, it says which of the model's
+    files are not those that gave the numbers. Exit status 1 if a check fails.
     """
     from steelyard.report.evidence.attestation import public_key
+    from steelyard.report.evidence.model_files import check_served_model
     from steelyard.report.evidence.verify import folder_of, verify_report
 
     page = file / "report.html" if file.is_dir() else file
-    folders = _report_folders(folder_of(page), page.name, results)
+    folders = replace(_report_folders(folder_of(page), page.name, results), model=model)
     signer = None if key is None else public_key(key)
 
     async def checks() -> "AsyncIterator[Check]":
         async for check in verify_report(folders, signer):
+            yield check
+        for check in check_served_model(folders):
             yield check
         async for check in _of_the_run(folders.base, folders.report):
             yield check

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 
 from steelyard.client.errors import BadFiles
 from steelyard.schema.data import Artifact, Digest, File
-from steelyard.schema.paths import check_artifact_path
+from steelyard.schema.paths import check_artifact_path, files_below
 
 CHUNK = 1 << 20
 Paths = Path | str | Mapping[str, Path | str]
@@ -58,18 +58,13 @@ def located(files: Paths, names: Sequence[str]) -> dict[str, Path]:
 
 
 def _below(folder: Path) -> Sequence[Path]:
-    """Return every file, sorted, without hidden and compiled ones. Links are followed: model caches consist of them."""
+    """Return the files of a folder's content, sorted. Raises BadFiles where there are none."""
     if not folder.is_dir():
         raise BadFiles(f"{folder}: there is no such folder")
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and not _left_out(path, folder))
+    paths = files_below(folder)
     if not paths:
         raise BadFiles(f"{folder}: there is no file in it; those that begin with a dot are left out")
     return paths
-
-
-def _left_out(path: Path, folder: Path) -> bool:
-    parts = path.relative_to(folder).parts
-    return any(part.startswith(".") or part == "__pycache__" for part in parts)
 
 
 def artifacts_of(files: Mapping[str, Path]) -> list[Artifact]:

@@ -11,6 +11,8 @@ ERRORS = ".steelyard/errors/"
 EPOCHS = ".steelyard/epoch/"
 CHECKPOINTS = ".steelyard/checkpoint/"
 RUN = ".steelyard/run.json"
+SERVERS = ".steelyard/servers/"
+"""Records of the servers that were asked, each in a file that is named after its content."""
 PROGRESS = ".steelyard/progress.json"
 MANIFEST = ".steelyard/manifest.json"
 

@@ -1,9 +1,11 @@
-"""`run.json`: what was evaluated, how, and where; written by the first attempt, compared by every later one.
+"""`run.json`: what was evaluated, how, and where; written by the first attempt, compared by every later one. Beside it
+lies a file for each server that was asked.
 
 An output belongs to one set of inputs, one interface and one number of replications: going on with anything else would
 mix answers to different questions.
 """
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -58,3 +60,16 @@ async def record(store: Store, run: Mapping[str, JsonValue]) -> None:
                 f"this output was begun with other {', '.join(changed)}: use another output",
                 permanent=True,
             ) from None
+
+
+async def record_server(store: Store, server: Mapping[str, JsonValue]) -> None:
+    """Write the record of a server that is about to be asked; one that was recorded has its file already."""
+    data = orjson.dumps(server, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+    with contextlib.suppress(ObjectExists):
+        await store.create(f"{layout.SERVERS}{hashlib.sha256(data).hexdigest()[:16]}.json", data)
+
+
+async def recorded_servers(store: Store) -> dict[str, bytes]:
+    """Return the records of the servers that were asked, by their paths."""
+    paths = sorted([info.key async for info in store.list(layout.SERVERS)])
+    return {path: await store.get(path) for path in paths}

@@ -20,6 +20,7 @@ from steelyard.evaluation import layout
 from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.manifest import FileEntry, Manifest
+from steelyard.evaluation.record import recorded_servers
 from steelyard.evaluation.recount import check_complete
 from steelyard.report.answers import Questions, local_copy, make_view, memory_mapped
 from steelyard.report.errors import ReportFailed
@@ -99,6 +100,8 @@ class Scored:
     rubric_files: Mapping[str, Path]
     """Copies of the files that the rubrics have read, by the name that was given for each."""
     further: tuple[tuple[str, FileEntry], ...]
+    servers: Mapping[str, bytes] = field(default_factory=dict)
+    """Records of the servers that were asked, by their paths."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,7 @@ async def score_report(
         scores=tuple(paths),
         rubric_files=rubric_files,
         further=await further_files(request.further, request.beside),
+        servers=await recorded_servers(request.evaluation),
     )
 
 
@@ -273,7 +277,11 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
         pages=tuple(file_entry(folder / path, path) for path in rows.pages),
         records=tuple(
             _records(
-                {layout.MANIFEST: scored.raw_manifest, **({layout.RUN: scored.run} if scored.run else {})}
+                {
+                    layout.MANIFEST: scored.raw_manifest,
+                    **({layout.RUN: scored.run} if scored.run else {}),
+                    **scored.servers,
+                }
             )
         ),
         errors_files=scored.errors.files,
@@ -313,6 +321,7 @@ def _subject(scored: Scored) -> Subject:
         cluster_by=request.cluster_by,
         row_pages=request.row_pages,
         spending=request.spending,
+        servers=[orjson.loads(record) for record in scored.servers.values()],
         rubric_files={given: f"{RUBRIC_FOLDER}/{path.name}" for given, path in scored.rubric_files.items()},
     )
 

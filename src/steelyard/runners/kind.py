@@ -41,6 +41,8 @@ class ModelFiles:
     path: Path
     weights: int
     precision: str = ""
+    parts: tuple[Path, ...] = ()
+    """Files of the model, where a folder holds others too; none stand for the whole folder."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class RunnerKind:
     def command_line(self, serving: Serving) -> tuple[list[str], list[str]]:
         """Make command and arguments; options that the user gives are left out of ours."""
         return self.command(serving), [
-            *_without(self.arguments(serving), serving.arguments),
+            *without_options(self.arguments(serving), serving.arguments),
             *serving.arguments,
         ]
 
@@ -136,9 +138,9 @@ class RunnerKind:
         return self.base_memory + serving.weights + self.cache_bytes(serving)
 
 
-def _without(arguments: Sequence[str], user: Sequence[str]) -> list[str]:
-    """Return our arguments without the options that the user gives, and without their values."""
-    given = {_option(argument) for argument in user if argument.startswith("-")}
+def without_options(arguments: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Return the arguments without the options that stand among the others, and without their values."""
+    given = {_option(argument) for argument in others if argument.startswith("-")}
     kept: list[str] = []
     dropping = False
     for argument in arguments:
@@ -147,6 +149,16 @@ def _without(arguments: Sequence[str], user: Sequence[str]) -> list[str]:
         if not dropping:
             kept.append(argument)
     return kept
+
+
+def option_of(arguments: Sequence[str], name: str) -> str:
+    """Return the value of an option, written as `--name value` or `--name=value`; of several the last, which counts."""
+    value = ""
+    for number, argument in enumerate(arguments):
+        if argument.startswith("-") and _option(argument) == name:
+            after = arguments[number + 1] if number + 1 < len(arguments) else ""
+            value = argument.partition("=")[2] if "=" in argument else after
+    return value
 
 
 def _option(argument: str) -> str:

@@ -1,6 +1,7 @@
 """Tests of runner kinds: what they understand, their command lines, their memory, and what their logs tell."""
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from steelyard.errors import UsageError
 from steelyard.runners.kind import GIB, Serving
+from steelyard.runners.record import server_record
 from steelyard.runners.table import KINDS, choose, kind_of_image, kind_of_runner
 
 VLLM, LLAMA = KINDS["vllm"], KINDS["llama.cpp"]
@@ -102,3 +104,22 @@ def test_a_container_with_a_command_of_its_own_is_no_runner_of_ours() -> None:
         kind_of_runner({"kind": "vllm", "image": {"host": "docker.io", "name": "vllm/vllm-openai"}}) is VLLM
     )
     assert kind_of_runner({"kind": "mock"}) is None
+
+
+def test_a_servers_record_has_what_its_answers_depend_on() -> None:
+    asked = serving(
+        memory=8 * GIB, gpus=2, precision="bfloat16", arguments=("--dtype=float16", "--port", "9")
+    )
+    record = server_record(
+        VLLM, asked, version="0.32.0", variant="cuda", lock="ab", gpu_models=["H100", "H100"]
+    )
+    assert record.arguments == (
+        "mine", "--served-model-name", "mine", "--tensor-parallel-size", "2", "--dtype=float16",
+    )  # fmt: skip
+    assert (record.weights, record.precision, record.gpu_models) == ("bfloat16", "float16", ("H100", "H100"))
+    elsewhere = replace(asked, host="::1", port="1", model="/elsewhere", memory=GIB)
+    assert server_record(VLLM, elsewhere).arguments == record.arguments
+    assert server_record(VLLM, serving()).precision == "auto"
+    on_processors = server_record(VLLM, serving(precision="float32", memory=9 * GIB), gpu_models=["H100"])
+    assert (on_processors.precision, on_processors.gpu_models) == ("float32", ())
+    assert on_processors == server_record(VLLM, serving(precision="float32", memory=8 * GIB))

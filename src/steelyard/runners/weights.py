@@ -30,10 +30,10 @@ def _precision(config: Path) -> str:
 def gguf_model(path: Path) -> ModelFiles | None:
     """Return a `.gguf` file, or the first one of a folder with the parts of one model; None where there is none."""
     if path.is_file():
-        return ModelFiles(path, path.stat().st_size) if path.suffix == ".gguf" else None
+        return ModelFiles(path, path.stat().st_size, parts=(path,)) if path.suffix == ".gguf" else None
     files = sorted(path.glob("*.gguf")) if path.is_dir() else []
     if not files:
         return None
     name = files[0].name.partition("-00001-of-")[0]
     parts = [file for file in files if file == files[0] or file.name.startswith(f"{name}-0")]
-    return ModelFiles(files[0], sum(file.stat().st_size for file in parts))
+    return ModelFiles(files[0], sum(file.stat().st_size for file in parts), parts=tuple(parts))

@@ -14,6 +14,7 @@ from steelyard.evaluation.caps import Caps
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.manifest import Manifest, read_manifest
 from steelyard.evaluation.plan import Plan
+from steelyard.evaluation.record import record_server
 from steelyard.evaluation.verify import verify
 from steelyard.runs.calls import call_all
 from steelyard.runs.context import Interrupted, RunContext, RunFailed, RunResult
@@ -101,6 +102,8 @@ async def _answers(resolved: ResolvedRequest, plan: Plan, context: RunContext) -
     try:
         manifest = await read_manifest(resolved.folder.outputs)
     except ObjectMissing:
+        for server in resolved.servers:
+            await record_server(resolved.folder.outputs, server)
         resumed = await call_all(resolved, await prepare_plan(resolved, plan, context), context)
         if context.stop.is_set():
             raise Interrupted(

@@ -30,6 +30,8 @@ class ResolvedRequest:
     identity: Mapping[str, JsonValue]
     folder: RunFolder
     questions: int
+    servers: tuple[Mapping[str, JsonValue], ...] = ()
+    """Records of the servers that will be asked, where they are known."""
 
     @property
     def total(self) -> int:
@@ -75,14 +77,14 @@ def _identity(
 ) -> Mapping[str, JsonValue]:
     """The identity of the run: its request and the digests of its files."""
     identity = identity_of(request, files)
-    run = {} if folder is None else _record(RunFolder(folder))
+    run = {} if folder is None else record_of(RunFolder(folder))
     # Folders of older versions do not count the endpoint: a run that still asks the same one keeps its identity.
     if ENDPOINT not in run.get("identity", {}) and _endpoint_of(run) == identity[ENDPOINT]:
         del identity[ENDPOINT]
     return identity
 
 
-def _record(folder: RunFolder) -> dict[str, JsonValue]:
+def record_of(folder: RunFolder) -> dict[str, JsonValue]:
     """The content of run.json; empty where nothing was begun."""
     try:
         record: dict[str, JsonValue] = orjson.loads(folder.run_json.read_bytes())
@@ -170,7 +172,7 @@ def _kept(request: RunRequest, folder: RunFolder) -> ResolvedRequest | None:
 
 def check_unchanged(resolved: ResolvedRequest) -> bool:
     """Return whether the folder holds a begun run of just this request; UsageError says what differs."""
-    run = _record(resolved.folder)
+    run = record_of(resolved.folder)
     if not run:
         return False
     before, now = run.get("identity", {}), orjson.loads(orjson.dumps(dict(resolved.identity), default=str))
@@ -195,7 +197,20 @@ def _change(name: str, before: JsonValue, now: JsonValue) -> str:
     if name == "source":
         digests = [str(files[0]["sha256"]) if files else "unknown" for files in (before, now)]
         return f"another prompt file (its SHA-256 was {digests[0]:.8}…, now {digests[1]:.8}…)"
+    if name == "volumes":
+        return f"another model ({', '.join(changed_files(before or [], now)[:5])})"
     return f"{name} {_short(before)} (now {_short(now)})"
+
+
+def changed_files(
+    before: Sequence[Mapping[str, JsonValue]], now: Sequence[Mapping[str, JsonValue]]
+) -> list[str]:
+    """Return the names of files that were added, taken away or changed between two lists of volumes."""
+    one, other = (
+        {file["path"]: file["sha256"] for volume in volumes for file in volume.get("files") or ()}
+        for volumes in (before, now)
+    )
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
 def _short(value: JsonValue) -> str:

@@ -13,6 +13,7 @@ from steelyard.runs.context import Interrupted, RunContext, RunFailed, RunResult
 from steelyard.runs.folder import open_run
 from steelyard.runs.request import RunRequest
 from steelyard.runs.resolve import ResolvedRequest, resolve, set_aside
+from steelyard.runs.served import Served, with_model
 
 __all__ = ["Interrupted", "RunContext", "RunFailed", "RunResult", "run"]
 
@@ -24,10 +25,11 @@ async def run(
     sign_key: Path | None = None,
     *,
     fresh: bool = False,
+    served: Served | None = None,
 ) -> RunResult:
     """Bring the run in `folder` (by default one named after what is asked) to its end.
 
-    With `fresh`, a run that is there already is set aside, and every row asked again.
+    With `fresh`, a run that is there already is set aside, and every row asked again. `served` goes into the record.
     UsageError, EvaluationFailed, RunFailed, ReportFailed and Interrupted say why it cannot be.
     """
     spare_pandas()
@@ -36,6 +38,8 @@ async def run(
         resolved = await asyncio.to_thread(resolve, request, folder)
         if fresh and (aside := await asyncio.to_thread(set_aside, resolved)) is not None:
             context.listener.step(f"the run that was there is now {aside}")
+        if served is not None:
+            resolved = with_model(resolved, served)
         with seldom_collecting():
             return await _run(resolved, context.limited(request.limits.max_time), sign_key)
 

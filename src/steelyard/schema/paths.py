@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Sequence
+from pathlib import Path, PurePath
 
 from steelyard.schema.names import OWN_LOGS, OWN_RECORDS
 
@@ -10,6 +11,18 @@ PATH_BYTES, SEGMENT_BYTES = 900, 255
 _OWN = frozenset({OWN_RECORDS, OWN_LOGS})
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f#?%<>:"|*\\]')
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
+
+
+def is_left_out(path: PurePath) -> bool:
+    """Return True for hidden and compiled files, which do not count to the content of the folder that they lie in."""
+    return any(part.startswith(".") or part == "__pycache__" for part in path.parts)
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Return the files of a folder's content, sorted. Links are followed: model caches consist of them."""
+    return sorted(
+        path for path in folder.rglob("*") if path.is_file() and not is_left_out(path.relative_to(folder))
+    )
 
 
 def check_artifact_path(path: str) -> str:

@@ -35,7 +35,7 @@ from steelyard.schema.status import SUCCESS
 
 # Records of an evaluation that a report reads; parts and checkpoints are no evidence.
 _RECORDS = (f"{OWN_RECORDS}manifest.json", f"{OWN_RECORDS}run.json")
-_ROW_ERRORS = f"{OWN_RECORDS}errors/"
+_FOLDERS = (f"{OWN_RECORDS}errors/", f"{OWN_RECORDS}servers/")
 
 
 async def evidence(context: RequestContext) -> Response:
@@ -106,5 +106,5 @@ class _EvidenceCollector:
         prefix = f"{place(entity.kind, entity.id)}/"
         async for info in self.context.api.platform.store.list(f"{prefix}{OWN_RECORDS}"):
             path = info.key.removeprefix(prefix)
-            if path in _RECORDS or path.startswith(_ROW_ERRORS):
+            if path in _RECORDS or path.startswith(_FOLDERS):
                 yield Artifact(kind=path.rpartition(".")[2], path=path, digest=Digest(md5=None))

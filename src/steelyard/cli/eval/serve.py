@@ -9,11 +9,14 @@ from typing import Any, TypeVar
 
 from steelyard.local.serving.plan import plan_server
 from steelyard.local.serving.server import Server
+from steelyard.local.serving.weights import described
+from steelyard.runners.table import choose
 from steelyard.runs.context import Interrupted, RunContext, RunResult
 from steelyard.runs.folder import RunFolder
-from steelyard.runs.request import RunRequest
-from steelyard.runs.resolve import resolve
+from steelyard.runs.request import RunRequest, ServeSpec
+from steelyard.runs.resolve import ResolvedRequest, resolve
 from steelyard.runs.run import run
+from steelyard.runs.served import Served, check_model
 
 T = TypeVar("T")
 
@@ -24,9 +27,10 @@ async def run_served(
     """Bring a run to its end with a server of the model that it names. ServerFailed says why there is none."""
     assert request.serve is not None
     resolved = await asyncio.to_thread(resolve, request, folder)
-    if _is_answered(resolved.folder, request) and not fresh:
-        return await run(request, folder, context, sign_key)
     serve = request.serve
+    if _is_answered(resolved.folder, request) and not fresh:
+        await asyncio.to_thread(_check_unchanged, resolved, serve, request.model)
+        return await run(request, folder, context, sign_key)
     plan = plan_server(
         Path(serve.folder),
         runner=serve.runner,
@@ -34,14 +38,26 @@ async def run_served(
         gpus=serve.gpus,
         arguments=serve.arguments,
     )
+    reading = asyncio.ensure_future(asyncio.to_thread(described, plan.model, request.model))
     server = Server(plan, context.listener.step, context.listener.warning)
     try:
+        if not fresh and resolved.folder.begun:
+            check_model(resolved, [await reading])
         await _unless_stopped(server.start(), context.stop)
+        served = Served([await reading], [plan.record.json()])
         if plan.url not in request.urls:  # another program has the usual port
             request = replace(request, same_model_at=(plan.url,))
-        return await _while_kept(server, run(request, folder, context, sign_key, fresh=fresh))
+        return await _while_kept(server, run(request, folder, context, sign_key, fresh=fresh, served=served))
     finally:
         await server.stop()
+        await _cancelled(reading)
+
+
+def _check_unchanged(resolved: ResolvedRequest, serve: ServeSpec, name: str) -> None:
+    """Raise UsageError where the answers are of other weights than lie in the folder now; it may also be gone."""
+    if Path(serve.folder).exists():
+        _, model = choose(Path(serve.folder), serve.runner)
+        check_model(resolved, [described(model, name)])
 
 
 def _is_answered(folder: RunFolder, request: RunRequest) -> bool:

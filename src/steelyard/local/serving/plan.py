@@ -9,9 +9,11 @@ from pathlib import Path
 from steelyard.errors import UsageError
 from steelyard.local.machine import free_port, port_is_free
 from steelyard.local.runners.environments import Environment, read
+from steelyard.local.serving.hardware import gpu_models
 from steelyard.local.serving.memory import available_memory
 from steelyard.local.state import default_state_dir
 from steelyard.runners.kind import GIB, ModelFiles, RunnerKind, Serving
+from steelyard.runners.record import ServerRecord, server_record
 from steelyard.runners.table import choose
 
 FIRST_PORT, PORTS = 23000, 6000
@@ -50,6 +52,19 @@ class ServerPlan:
         inherited = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
         path = f"{Path(self.environment.folder) / 'bin'}:{inherited.get('PATH', os.defpath)}"
         return {"PYTHONUNBUFFERED": "1", **self.kind.environment, **inherited, "PATH": path}
+
+    @property
+    def record(self) -> ServerRecord:
+        """Facts about the server that its answers depend on."""
+        environment = self.environment
+        return server_record(
+            self.kind,
+            self.serving,
+            version=environment.version,
+            variant=environment.variant,
+            lock=environment.lock,
+            gpu_models=gpu_models(),
+        )
 
     @property
     def memory_text(self) -> str:

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 from steelyard.report.audit.inputs import AuditedReport
 from steelyard.report.comparison.reports import Comparison, NotComparable
-from steelyard.report.page.document import named_by_run
+from steelyard.report.page.document import MODEL, named_by_run
 from steelyard.report.results import Counts, Metric
 
-MODEL = "Model"
 OURS = ".steelyard/"
 
 

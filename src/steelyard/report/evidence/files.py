@@ -52,6 +52,8 @@ class ReportFolders:
     run: Path | None = None
     """Folder of the run, which contains the runs of judges; by default the report's."""
     page_name: str = PAGE
+    model: Path | None = None
+    """Folder, or file, of the model that was asked; None where nobody has it."""
 
     @property
     def page(self) -> Path:
@@ -95,12 +97,15 @@ def check_digests(evidence: Sequence[JsonValue], folders: ReportFolders) -> Iter
 
 
 def files_elsewhere(evidence: Sequence[JsonValue], folders: ReportFolders) -> Iterator[Check]:
-    """Name the files of the evidence that are never in a report's folder: a model's."""
+    """Name the files of the evidence that are never in a report's folder: a model's, unless it was given."""
     for what in dict.fromkeys(entry["what"] for entry in evidence):
-        if folders.path_of(what, "x") is None:
+        if folders.path_of(what, "x") is None and not (what == document.MODEL and folders.model):
             entries = [entry for entry in evidence if entry["what"] == what]
             files = "file, whose digest is" if len(entries) == 1 else "files, whose digests are"
-            yield Check(f"not here: {what}: {count(len(entries))} {files} not computed again", "unchecked")
+            how = "; give the model with --model FOLDER" if what == document.MODEL else ""
+            yield Check(
+                f"not here: {what}: {count(len(entries))} {files} not computed again{how}", "unchecked"
+            )
 
 
 def _has_folder(what: str, folders: ReportFolders) -> bool:

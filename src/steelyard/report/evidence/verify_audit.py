@@ -6,7 +6,7 @@ the page alone.
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from steelyard.report.evidence.audit_statement import (
 )
 from steelyard.report.evidence.files import Check, ReportFolders, fault, read_bytes
 from steelyard.report.evidence.lone_page import check_lone_page, check_page_numbers, how_to_get, parse_json
+from steelyard.report.evidence.model_files import check_model
 from steelyard.report.evidence.recomputation import UNREADABLE, compare_numbers, first_differing_byte
 from steelyard.report.evidence.report_statement import ATTESTATION
 from steelyard.report.evidence.signature import AttestationCheck, check_attestation, say_who_vouches
@@ -53,9 +54,12 @@ def audit_folder_of(file: Path) -> Path:
 
 
 async def verify_audit(
-    folder: Path, key: Ed25519PublicKey | None = None, page_name: str = AUDIT_PAGE
+    folder: Path,
+    key: Ed25519PublicKey | None = None,
+    page_name: str = AUDIT_PAGE,
+    model: Path | None = None,
 ) -> AsyncIterator[Check]:
-    """Yield every check: first what cannot be checked, then the audit, then its reports."""
+    """Yield every check: first what cannot be checked, then the audit, its reports, and the `model` that they asked."""
     page, raw = read_bytes(folder / page_name), read_bytes(folder / AUDIT_NUMBERS)
     if page is not None and raw is None and not (folder / ATTESTATION).exists():
         for check in check_lone_page(page, "audit"):
@@ -73,6 +77,21 @@ async def verify_audit(
         numbers, folder, page, AttestationCheck(folder, key, lambda: audit_statement(page, raw))
     ):
         yield check
+    if model is not None:
+        for check in _check_model(numbers["requirements"], model):
+            yield check
+
+
+def _check_model(requirements: Sequence[JsonValue], model: Path) -> Iterator[Check]:
+    """Compare the model with what each report names; reports of the same files share one reading of them."""
+    served: dict[frozenset[tuple[str, str, str]], JsonValue] = {}
+    for requirement in requirements:
+        entries = [entry for entry in requirement["evidence"] if entry["what"] == document.MODEL]
+        served.setdefault(frozenset(map(_evidence_key, entries)), requirement)
+    for requirement in served.values():
+        for check in check_model(requirement["evidence"], model):
+            name = f"report {requirement['report'][:8]}…: " if len(served) > 1 else ""
+            yield replace(check, what=f"{name}{check.what}")
 
 
 async def _verify_folder(

@@ -20,6 +20,7 @@ MOST_TEXT = 120
 ASKED, DATASET, OUTPUTS = "What was asked", "Dataset", "Outputs"
 RECORD, ERRORS, SCORES, PAGES = "Record of the run", "Row errors", "Scores", "Pages of rows"
 RUBRIC_FILES = "Read by a rubric"
+MODEL = "Model"
 FURTHER = "Answers "
 """Kinds of files in a report's evidence. Further files are those that the outputs were made from: answers before they
 were judged, and answers of each judge.
@@ -53,6 +54,8 @@ class Subject:
     cluster_by: str | None = None
     row_pages: bool = False
     spending: Mapping[str, Any] | None = None
+    servers: Sequence[Mapping[str, Any]] = ()
+    """Records of the model servers that were asked, where they are known."""
     rubric_files: Mapping[str, str] = field(default_factory=dict)
     """Copies beside the report of the files that rubrics have read, by the name that was given for each."""
 
@@ -95,7 +98,14 @@ def make_document(subject: Subject, findings: Found) -> Document:
         rows=findings.rows,
         evidence=evidence,
         identifiers=tuple(names.items()),
-        settings=tuple(flat({key: value for key, value in subject.run.items() if key != "schemaVersion"})),
+        settings=tuple(
+            flat(
+                {
+                    **{key: value for key, value in subject.run.items() if key != "schemaVersion"},
+                    "servers": [dict(server) for server in subject.servers],
+                }
+            )
+        ),
         numbers=_numbers(subject, findings, evidence),
     )
 
@@ -106,6 +116,8 @@ def _facts(subject: Subject, findings: Found) -> Iterator[tuple[str, str]]:
     yield "System", named(names, "inferenceService")
     if names.get("model") or names.get("modelName"):
         yield "Model", named(names, "model")
+    for server in subject.servers:
+        yield "Served by", server_text(server)
     questions = sum(entry.rows for entry in subject.manifest.inputs)
     yield "Data", f"{named(names, 'dataset')}, {count(questions)} rows"
     times = len(subject.manifest.replications)
@@ -126,6 +138,17 @@ def _counts(sections: Sequence[Section]) -> Iterator[tuple[str, str]]:
     alike = len({(counts.noun, str(counts)) for _, counts in counted}) == 1
     for rubric, counts in counted[:1] if alike else counted:
         yield f"{counts.noun.capitalize()}s{'' if alike else f', {rubric}'}", str(counts)
+
+
+def server_text(server: Mapping[str, Any]) -> str:
+    """Describe a model server in a line: program, version, precision, hardware."""
+    program = " ".join(filter(None, (server["runner"], server["version"] or "of an unknown version")))
+    precision = f"computing in {server['precision']}" if server["precision"] != "auto" else ""
+    models = dict.fromkeys(server["gpuModels"])
+    gpus = f"{server['gpus']} GPU{'s' if server['gpus'] > 1 else ''}" + (
+        f" ({', '.join(models)})" if models else ""
+    )
+    return ", ".join(filter(None, (program, precision, gpus if server["gpus"] else "on processors")))
 
 
 def named_by_run(run: Mapping[str, Any]) -> dict[str, str]:
@@ -228,6 +251,7 @@ def _numbers(subject: Subject, findings: Found, evidence: Sequence[Evidence]) ->
             **({"files": dict(subject.rubric_files)} if subject.rubric_files else {}),
         },
         "run": dict(subject.run),
+        **({"servers": [dict(server) for server in subject.servers]} if subject.servers else {}),
         "rows": subject.manifest.rows.model_dump(),
         **_found_by(lead),
         "more": [

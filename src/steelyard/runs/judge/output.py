@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from steelyard.evaluation import layout
 from steelyard.evaluation.manifest import FileEntry, Manifest
+from steelyard.evaluation.record import recorded_servers
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.runs.folder import Run, RunFolder
 from steelyard.runs.judge.spec import JudgeSpec
@@ -60,6 +61,8 @@ async def write_judged(
         await store.delete(key)
     record = {**run.record, "judges": [_record(run, spec) for spec in specs]}
     await store.put(layout.RUN, orjson.dumps(record, option=orjson.OPT_INDENT_2))
+    for key, server in (await recorded_servers(run.folder.outputs)).items():
+        await store.put(key, server)
     parts = [entry.path for entry in run.manifest.files]
     manifest = run.manifest.model_copy(update={"files": entries, "parts": parts, "leftOut": []})
     await store.put(layout.MANIFEST, manifest.model_dump_json(indent=2).encode())

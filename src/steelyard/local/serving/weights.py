@@ -1,0 +1,35 @@
+"""The files of a model with their digests, for the record of a run."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from steelyard.runners.kind import ModelFiles
+from steelyard.runs.served import model_volume
+from steelyard.schema.paths import files_below
+from steelyard.storage.digest import sha256_of_all
+from steelyard.storage.digest_cache import DigestCache
+from steelyard.types import JsonValue
+
+
+def described(model: ModelFiles, name: str) -> dict[str, JsonValue]:
+    """Return a model's volume: every file that its server may read, with size and SHA-256."""
+    if model.parts:
+        paths = {path.name: path for path in model.parts}
+    else:
+        paths = {path.relative_to(model.path).as_posix(): path for path in files_below(model.path)}
+    digests = sha256_of_all(list(paths.values()), DigestCache(cache_file()))
+    return model_volume(
+        name,
+        [
+            {"path": path, "size": paths[path].stat().st_size, "sha256": digest}
+            for path, digest in zip(paths, digests, strict=True)
+        ],
+    )
+
+
+def cache_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """`$XDG_CACHE_HOME/steelyard/digests.json`, by default below `~/.cache`."""
+    base = environment.get("XDG_CACHE_HOME") or ""
+    folder = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    return folder / "steelyard" / "digests.json"

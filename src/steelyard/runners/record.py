@@ -1,0 +1,73 @@
+"""The record of a server that gave answers: its program and version, its arguments, its hardware."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from steelyard.runners.kind import RunnerKind, Serving, option_of, without_options
+from steelyard.types import Json
+
+SCHEMA_VERSION = "0.1"
+PLACE = ("--host", "--port", "--root-path", "--kv-cache-memory-bytes")
+"""Options that say where a server runs and how much it takes at once. No answer depends on them."""
+PRECISIONS = ("--dtype",)
+"""Options that set the type of the numbers that the server computes with."""
+
+
+@dataclass(frozen=True)
+class ServerRecord:
+    """Facts about one server; servers with equal facts are the same one for a report."""
+
+    runner: str
+    version: str
+    """Version of the program; empty where it did not tell."""
+    variant: str
+    """cpu or cuda; empty where it is not known."""
+    lock: str
+    """SHA-256 of the lock that its environment was installed from; empty for an image."""
+    arguments: tuple[str, ...]
+    weights: str
+    """Type of the numbers in the weights' files, such as bfloat16; empty where they do not say."""
+    precision: str
+    """Type of the numbers that it computes with: as its arguments say, else its own choice, `auto`."""
+    gpus: int
+    gpu_models: tuple[str, ...] = ()
+    """Names of the GPUs of the machine, where they are known."""
+
+    def json(self) -> Json:
+        return {
+            "schemaVersion": SCHEMA_VERSION,
+            "runner": self.runner,
+            "version": self.version,
+            "variant": self.variant,
+            "lock": self.lock,
+            "arguments": list(self.arguments),
+            "weights": self.weights,
+            "precision": self.precision,
+            "gpus": self.gpus,
+            "gpuModels": list(self.gpu_models),
+        }
+
+
+def server_record(
+    kind: RunnerKind,
+    serving: Serving,
+    *,
+    version: str = "",
+    variant: str = "",
+    lock: str = "",
+    gpu_models: Sequence[str] = (),
+) -> ServerRecord:
+    """Return the record of a server; the model stands in its arguments by name, since its digests say which it is."""
+    _, arguments = kind.command_line(replace(serving, model=serving.name))
+    said = [value for name in PRECISIONS if (value := option_of(arguments, name))]
+    return ServerRecord(
+        runner=kind.name,
+        version=version,
+        variant=variant,
+        lock=lock,
+        arguments=tuple(without_options(arguments, PLACE)),
+        weights=serving.precision,
+        precision=said[-1] if said else "auto",
+        gpus=serving.gpus,
+        gpu_models=tuple(gpu_models) if serving.gpus else (),
+    )
