@@ -4,7 +4,7 @@ resources.
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from steelyard.kube.client import connect
@@ -15,6 +15,8 @@ from steelyard.local.network import Network
 from steelyard.local.state import StateDir, read_ready, read_record, why_no_state_folder
 from steelyard.types import Json
 
+GPUS = "steelyard/gpus"
+"""Annotation of a Node, by the kubelet (`gpus/gpus.py`)."""
 COUNTED = (*DYFF, JOBS, PODS, DEPLOYMENTS, SERVICES)
 
 
@@ -97,7 +99,22 @@ def _node(node: Json) -> Json:
         condition["type"] == "Ready" and condition["status"] == "True"
         for condition in status.get("conditions") or ()
     )
-    return {"name": node["metadata"]["name"], "ready": ready, "allocatable": status.get("allocatable") or {}}
+    return {
+        "name": node["metadata"]["name"],
+        "ready": ready,
+        "allocatable": status.get("allocatable") or {},
+        "gpus": gpus_of(node),
+    }
+
+
+def gpus_of(node: Json) -> list[Json]:
+    """Return the GPUs that a Node says it has, with who has them; none where its annotation cannot be read."""
+    text = (node["metadata"].get("annotations") or {}).get(GPUS)
+    try:
+        entries = json.loads(text) if text else []
+    except ValueError:
+        return []
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
 def _state_of(obj: Json) -> str:
@@ -114,6 +131,30 @@ def _state_of(obj: Json) -> str:
 
 def to_json(seen: Overview) -> str:
     return json.dumps(asdict(seen), indent=2)
+
+
+def _gpu_table(gpus: Sequence[Json]) -> list[str]:
+    if not gpus:
+        return []
+    rows = [("GPU", "COUNTS AS", "NAME", "MEMORY", "STATE")]
+    rows += [
+        (
+            gpu.get("uuid", ""),
+            gpu.get("resource", ""),
+            gpu.get("name", ""),
+            f"{gpu.get('memory', 0) / (1 << 30):.0f} GiB",
+            gpu.get("state", ""),
+        )
+        for gpu in gpus
+    ]
+    widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(rows[0]))]
+    return [
+        "",
+        *(
+            "".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ),
+    ]
 
 
 def to_table(seen: Overview) -> str:
@@ -138,6 +179,7 @@ def to_table(seen: Overview) -> str:
     for node in seen.nodes:
         sizes = ", ".join(f"{key} {value}" for key, value in node["allocatable"].items())
         lines.append(f"{node['name']:<16}{node['ready']!s:<10}{sizes}")
+    lines += _gpu_table([gpu for node in seen.nodes for gpu in node.get("gpus", ())])
     lines += ["", f"{'RESOURCE':<22}{'COUNT':<8}STATUS"]
     for plural, counts in seen.resources.items():
         words = ", ".join(f"{word} {n}" for word, n in counts.items())

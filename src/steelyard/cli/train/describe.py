@@ -19,6 +19,8 @@ EVENTS = 10
 PROGRESS_LINES = 500
 """Number of last lines of a replica's log that are searched for its newest progress report."""
 INDENT = "  "
+GPUS = "steelyard/gpus"
+"""Annotation of a Pod: the GPUs that the process kubelet gave it."""
 OVER = {"Running": "Ended", "Pending": "Not run"}
 """Names for the phases of replicas whose Pods are gone because the job has ended."""
 
@@ -77,6 +79,7 @@ def described(
     from steelyard.cli.train import wording
 
     parts = [_head(job, reports, now), _replicas(job, pods, reports, now)]
+    parts += [gpus] if (gpus := _gpus(pods)) else []
     parts += [[text] for text in wording.waiting(pods)]
     parts += [_failure(failure, title) for failure, title in _shown_failures(job)]
     parts += [_conditions(job)] if job.conditions else []
@@ -135,6 +138,20 @@ def _replicas(
     phases = _phases(job, pods)
     rows = [_row(replica, phases[replica.name], reports.get(replica.name), now) for replica in job.replicas]
     return columns([heading, *rows]).split("\n")
+
+
+def _gpus(pods: Sequence["Json"]) -> list[str]:
+    """Say which GPUs of its machine each replica has, or had."""
+    from steelyard.cli.train.listing import columns
+    from steelyard.clusters.training.logs import replica_of
+
+    given = [
+        (replica_of(pod)[0], gpu)
+        for pod in pods
+        for gpu in str((pod["metadata"].get("annotations") or {}).get(GPUS) or "").split(",")
+        if gpu
+    ]
+    return columns([("REPLICA", "GPU"), *given]).split("\n") if given else []
 
 
 def _phases(job: "JobView", pods: Sequence["Json"]) -> dict[str, str]:

@@ -167,6 +167,18 @@ def test_the_pods_that_a_finished_job_leaves_say_what_became_of_them() -> None:
     assert "ContainerCreating" not in "".join(rows)
 
 
+def test_a_description_says_which_gpus_each_replica_has() -> None:
+    pod = {
+        "metadata": {
+            "labels": {names.REPLICA_TYPE: "worker", names.REPLICA_INDEX: "0"},
+            "annotations": {"steelyard/gpus": "GPU-a,GPU-b"},
+        },
+        "spec": {"containers": [{"name": "pytorch"}]},
+    }
+    text = describe.described(job("Running", replicas=[replica(0)]), [pod], {}, [], NOW)
+    assert "REPLICA   GPU\nworker-0  GPU-a\nworker-0  GPU-b" in text
+
+
 def test_an_exit_code_that_nobody_knows_is_not_shown() -> None:
     deleted = job("Running", replicas=[replica(0, exitCode=records.UNKNOWN_EXIT)])
     assert str(records.UNKNOWN_EXIT) not in describe.described(deleted, [], {}, [], NOW)

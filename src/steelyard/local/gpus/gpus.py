@@ -5,7 +5,6 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 from steelyard.gpu_settings import GpuSettings
@@ -20,6 +19,7 @@ LOOK_SECONDS = 5.0  # between two looks at healthy GPUs
 ABSENT_SECONDS = 60.0  # between two looks whether there is a driver by now
 SOONEST, LATEST = 0.1, 2.0  # between two looks while a GPU is to be freed, growing
 ANNOTATION = "steelyard/gpus"
+PREFIX = "gpu.steelyard/"  # of a Node's annotation for one GPU, before its UUID
 _MARKER = b"STEELYARD_CONTAINER="
 
 _log = logging.getLogger(__name__)
@@ -167,18 +167,16 @@ class Gpus:
         """Say why no more of a resource can be had; empty where it is none of ours."""
         return self.ledger.why(resource) if resource.startswith(f"{self.finder.vendor}/") else ""
 
-    def described(self) -> str:
-        """Return the Node's annotation, in JSON: each GPU with who has it."""
-        entries = []
+    def annotations(self) -> dict[str, str]:
+        """Return the Node's annotations: all in JSON for programs, and a line for each GPU, as kubectl shows it."""
+        entries, lines = [], {}
         for device in self.ledger.devices.values():
             pods = [assignment.pod for assignment in self.ledger.holders(device.uuid)]
-            kept = {
-                key: value
-                for key, value in asdict(device).items()
-                if key in ("uuid", "resource", "name", "memory")
-            }
-            entries.append({**kept, "pods": pods, "state": self.ledger.state(device)})
-        return json.dumps(entries)
+            state = self.ledger.state(device)
+            entry = {"uuid": device.uuid, "resource": device.resource, "name": device.name}
+            entries.append({**entry, "memory": device.memory, "pods": pods, "state": state})
+            lines[f"{PREFIX}{device.uuid}"] = f"{state} ({device.name})"
+        return {ANNOTATION: json.dumps(entries), **lines} if entries else {}
 
     def condition(self) -> tuple[str, str, str] | None:
         """Status, reason and message of the Node's condition GPULost; None where no GPU was ever found."""

@@ -5,8 +5,7 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from steelyard.local.gpus.gpus import ANNOTATION as GPU_ANNOTATION
-from steelyard.local.gpus.gpus import Gpus
+from steelyard.local.gpus.gpus import ANNOTATION, PREFIX, Gpus
 from steelyard.local.kubelet.quantity import text_of
 from steelyard.types import Json
 
@@ -71,11 +70,7 @@ def shown_gpus(gpus: Gpus) -> Json:
     texts = {
         key: {name: text_of(name, amount) for name, amount in given.items()} for key, given in amounts.items()
     }
-    return {
-        **texts,
-        "condition": gpus.condition(),
-        "annotation": gpus.described() if gpus.ledger.devices else None,
-    }
+    return {**texts, "condition": gpus.condition(), "annotations": gpus.annotations()}
 
 
 def patches_for_gpus(node: Json, shown: Json, now: str) -> tuple[Json, Json]:
@@ -95,7 +90,9 @@ def patches_for_gpus(node: Json, shown: Json, now: str) -> tuple[Json, Json]:
             "lastTransitionTime": changed, "lastHeartbeatTime": now,
         })  # fmt: skip
     patch["conditions"] = others
-    return {"annotations": {GPU_ANNOTATION: shown["annotation"]}}, patch
+    before = node["metadata"].get("annotations") or {}
+    stale = {key: None for key in before if key == ANNOTATION or key.startswith(PREFIX)}
+    return {"annotations": stale | shown["annotations"]}, patch
 
 
 KEPT = 0.25
