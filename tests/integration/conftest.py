@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -122,13 +122,21 @@ def is_true(condition: str) -> Callable[[Json], bool]:
     return holds
 
 
+@contextmanager
+def machine_at(folder: Path) -> Iterator[Machine]:
+    """A machine that is not up yet, whatever the caller's settings; in the end it is down, and no process is left."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in list(os.environ):
+            if name.startswith("STEELYARD_") and name != "STEELYARD_KILL_SEED":
+                environment.delenv(name)
+        made = Machine(folder)
+        yield made
+        made.down()
+        assert processes_of(made.state.path) == []
+
+
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    """A machine that is not up yet; in the end it is down, and no process is left."""
-    for name in list(os.environ):
-        if name.startswith("STEELYARD_") and name != "STEELYARD_KILL_SEED":
-            monkeypatch.delenv(name)
-    made = Machine(tmp_path / "state")
-    yield made
-    made.down()
-    assert processes_of(made.state.path) == []
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """A machine of this test's own."""
+    with machine_at(tmp_path / "state") as machine:
+        yield machine

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,18 @@ from steelyard.errors import UsageError
 from steelyard.kube.resource import JOBS
 from steelyard.local.leftovers import living
 from steelyard.local.state import read_record
-from tests.integration.conftest import Machine, is_true, processes_of
+from tests.integration.conftest import Machine, is_true, machine_at, processes_of
 from tests.integration.manifests import make_job
 
 pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine that is up, for all tests that leave it so."""
+    with machine_at(tmp_path_factory.mktemp("running") / "state") as machine:
+        machine.up()
+        yield machine
 
 
 def steelyard(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
@@ -51,21 +59,10 @@ async def test_a_job_runs_and_all_is_there_again_after_a_restart(machine: Machin
     assert trace.read_text() == "ran\nran\n"
 
 
-def test_a_second_up_on_the_folder_says_who_is_there(machine: Machine) -> None:
-    ready = machine.up()
-    second = steelyard("up", state_dir=str(machine.state.path))
-    assert second.returncode == 2
-    assert f"(pid {ready.pid})" in second.stderr
-    with pytest.raises(UsageError, match=f"pid {ready.pid}"):
-        machine.up()
-    assert living([(ready.pid, read_record(machine.state).started)])
-
-
-def test_status_tells_what_runs_and_what_does_not(machine: Machine) -> None:
-    nothing = steelyard("status", state_dir=str(machine.state.path))
+def test_status_tells_what_runs_and_what_does_not(running: Machine, tmp_path: Path) -> None:
+    nothing = steelyard("status", state_dir=str(tmp_path / "nothing"))
     assert (nothing.returncode, "nothing runs" in nothing.stdout) == (1, True)
-    ready = machine.up()
-    seen = json.loads(steelyard("status", state_dir=str(machine.state.path), output="json").stdout)
+    seen = json.loads(steelyard("status", state_dir=str(running.state.path), output="json").stdout)
     assert seen["api"] == "ready"
     assert {process["name"]: process["restarts"] for process in seen["processes"]} == {
         "supervisor": 0,
@@ -74,23 +71,49 @@ def test_status_tells_what_runs_and_what_does_not(machine: Machine) -> None:
         "platform": 0,
     }
     assert [node["ready"] for node in seen["nodes"]] == [True]
-    table = steelyard("status", state_dir=str(machine.state.path))
+    table = steelyard("status", state_dir=str(running.state.path))
     assert table.returncode == 0
-    assert str(ready.kubeconfig) in table.stdout
+    assert str(running.state.kubeconfig) in table.stdout
 
 
-def test_the_operators_metrics_are_served_on_this_machine_alone(machine: Machine) -> None:
-    machine.up()
+def test_a_second_up_on_the_folder_says_who_is_there(running: Machine) -> None:
+    record = read_record(running.state)
+    second = steelyard("up", state_dir=str(running.state.path))
+    assert second.returncode == 2
+    assert f"(pid {record.pid})" in second.stderr
+    with pytest.raises(UsageError, match=f"pid {record.pid}"):
+        running.up()
+    assert living([(record.pid, record.started)])
+
+
+def test_a_taken_port_is_named(running: Machine, tmp_path: Path) -> None:
+    port = read_record(running.state).port
+    other = steelyard("up", state_dir=str(tmp_path / "other"), port=str(port))
+    assert (other.returncode, f"--port {port}: is taken" in other.stderr) == (2, True)
+
+
+def test_the_operators_metrics_are_served_on_this_machine_alone(running: Machine) -> None:
     end = time.monotonic() + 60
-    while not machine.state.operator_metrics.exists():  # it is there a moment after the operator answers
+    while not running.state.operator_metrics.exists():  # it is there a moment after the operator answers
         assert time.monotonic() < end
         time.sleep(0.05)
-    url = machine.state.operator_metrics.read_text().strip()
+    url = running.state.operator_metrics.read_text().strip()
     assert url.startswith("http://127.0.0.1:")
     with urllib.request.urlopen(url, timeout=10) as answer:
         assert "training_operator_jobs_created_total" in answer.read().decode()
     with urllib.request.urlopen(url.replace("/metrics", "/healthz"), timeout=10) as answer:
         assert answer.status == 200
+
+
+@pytest.mark.parametrize("name", ["kubernetes", "operator", "platform"])
+async def test_a_killed_child_is_started_again(running: Machine, name: str) -> None:
+    first = read_record(running.state).children[name]
+    os.kill(first[0], signal.SIGKILL)
+    _until(lambda: read_record(running.state).children.get(name, first) != first, f"{name} stays away")
+    assert read_record(running.state).restarts[name] == 1
+    await running.create(JOBS, make_job(f"after-{name}"))
+    await running.until(JOBS, f"after-{name}", is_true("Complete"))
+    assert f"{name} was killed by signal 9" in running.state.log("up").read_text()
 
 
 async def test_pods_outlive_a_killed_up_and_are_adopted(machine: Machine, tmp_path: Path) -> None:
@@ -121,18 +144,6 @@ async def test_down_ends_what_a_killed_up_left(machine: Machine) -> None:
     assert again.returncode == 0
 
 
-@pytest.mark.parametrize("name", ["kubernetes", "operator", "platform"])
-async def test_a_killed_child_is_started_again(machine: Machine, name: str) -> None:
-    machine.up()
-    first = read_record(machine.state).children[name]
-    os.kill(first[0], signal.SIGKILL)
-    _until(lambda: read_record(machine.state).children.get(name, first) != first, f"{name} stays away")
-    assert read_record(machine.state).restarts[name] == 1
-    await machine.create(JOBS, make_job("after"))
-    await machine.until(JOBS, "after", is_true("Complete"))
-    assert f"{name} was killed by signal 9" in machine.state.log("up").read_text()
-
-
 def test_ctrl_c_ends_all_in_order(machine: Machine) -> None:
     command = [sys.executable, "-m", "steelyard.cli.main", "up", "--state-dir", str(machine.state.path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -145,14 +156,6 @@ def test_ctrl_c_ends_all_in_order(machine: Machine) -> None:
     assert "stopping: the platform and the operator, then the Pods, then Kubernetes" in said
     assert processes_of(machine.state.path) == []
     assert read_record(machine.state).children == {}
-
-
-def test_a_taken_port_is_named(machine: Machine) -> None:
-    ready = machine.up()
-    port = read_record(machine.state).port
-    other = steelyard("up", state_dir=str(machine.state.path.parent / "other"), port=str(port))
-    assert (other.returncode, f"--port {port}: is taken" in other.stderr) == (2, True)
-    assert ready.pid
 
 
 def test_a_mistake_in_the_settings_is_said_at_once(machine: Machine, tmp_path: Path) -> None:
