@@ -8,7 +8,7 @@ INSTALL = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) install -q --compile-bytecode --requ
 # Compiled files are kept whatever the caller's environment says: without them, tests are compiled anew at every run.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup run check verify test test-engines bench soak planted lock clean
+.PHONY: help setup run check verify test test-engines test-gpu bench soak planted lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
@@ -58,6 +58,9 @@ test: setup  ## unit tests, then integration on the embedded engines
 
 test-engines: setup  ## the real engines, and other Pythons
 	$(BIN)/python -m tests.engines
+
+test-gpu: setup  ## the GPUs of this machine, where it has any
+	$(BIN)/python -m tests.gpu
 
 bench: setup  ## side-by-side measurements; docs/benchmarks.md shows them
 	$(BIN)/python -m benchmarks

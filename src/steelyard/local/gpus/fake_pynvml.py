@@ -1,8 +1,10 @@
 """A double of NVIDIA's library `pynvml`: the same names, over GPUs that a JSON file describes.
 
 STEELYARD_FAKE_NVML names the file; what it says holds from the next call on:
-`{"gpus": [{"uuid": …, "bus": …, "memory": …, "used": …, "pids": [], "error": 15, "xids": [79],
-"mig": [{"uuid": …, "name": …, "slices": 1, "compute": 1, "memory_mib": …}]}], "init": 9, "hang": true}`.
+`{"gpus": [{"uuid": …, "bus": …, "memory": …, "used": …, "pids": [], "error": 15, "xids": [79], "held_by": …,
+"late": 1.0, "mig": [{"uuid": …, "name": …, "slices": 1, "compute": 1, "memory_mib": …}]}], "init": 9, "hang": true}`.
+`held_by` names an environment variable: processes that have it, and the GPU, hold it until `late` seconds after their
+end.
 """
 
 import json
@@ -46,6 +48,7 @@ class Handle:
     instance: int | None = None
 
 
+_seen: dict[tuple[str, int], float] = {}  # when a process was last there, by GPU and number
 _reported: set[tuple[str, int]] = set()
 
 
@@ -98,7 +101,26 @@ def nvmlDeviceGetMemoryInfo(handle: Handle) -> Any:  # noqa: N802
 
 
 def nvmlDeviceGetComputeRunningProcesses(handle: Handle) -> list[Any]:  # noqa: N802
-    return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in _entry(handle).get("pids", ())]
+    entry = _entry(handle)
+    pids = {*entry.get("pids", ()), *_holders(entry)}
+    return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in sorted(pids)]
+
+
+def _holders(entry: Json) -> set[int]:
+    """Processes that were started with the entry's variable and its GPU, also for some time after they ended."""
+    if "held_by" not in entry:
+        return set()
+    wanted = (f"{entry['held_by']}=".encode(), f"NVIDIA_VISIBLE_DEVICES={entry['uuid']}".encode())
+    now = time.monotonic()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            variables = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if wanted[1] in variables and any(variable.startswith(wanted[0]) for variable in variables):
+            _seen[entry["uuid"], int(path.parent.name)] = now
+    late = entry.get("late", 0.0)
+    return {pid for (uuid, pid), last in _seen.items() if uuid == entry["uuid"] and now - last <= late}
 
 
 def nvmlDeviceGetMigMode(device: Handle) -> list[int]:  # noqa: N802
