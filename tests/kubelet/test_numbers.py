@@ -104,10 +104,11 @@ async def test_a_command_runs_among_the_containers_processes(machine: Machine) -
     assert run is not None
     intent = folder.base("main", 0).with_suffix(".json")
 
-    async def execute(script: str) -> asyncio.subprocess.Process:
-        inside = (sys.executable, "-I", "-S", "-c", program("exec_main"), str(intent), str(run.pid))
+    async def execute(script: str, parent: int = os.getpid()) -> asyncio.subprocess.Process:
+        inside = (str(intent), str(run.pid), str(parent))
+        command = (sys.executable, "-I", "-S", "-c", program("exec_main"), *inside, "sh", "-c", script)
         return await asyncio.create_subprocess_exec(
-            *inside, "sh", "-c", script, stdout=asyncio.subprocess.PIPE, start_new_session=True
+            *command, stdout=asyncio.subprocess.PIPE, start_new_session=True
         )
 
     process = await execute("tr '\\0' ' ' < /proc/2/cmdline; exit 5")
@@ -121,6 +122,9 @@ async def test_a_command_runs_among_the_containers_processes(machine: Machine) -
     os.killpg(process.pid, signal.SIGKILL)  # as the server does when the caller is gone
     assert await process.stdout.read() == b"", "the command has ended with it"
     await process.wait()
+    process = await execute("echo up", parent=run.shim)
+    said, _ = await process.communicate()
+    assert (said, process.returncode) == (b"", 1), "who started it has died before it could go with it"
 
 
 async def test_without_them_containers_run_all_the_same(tmp_path: Path, machine: Machine) -> None:

@@ -60,8 +60,9 @@ def execution_of(pods: Path | None, python: str, request: Request, item: Item) -
     if run is None or run.state != "running":
         raise errors.Refusal(500, "InternalError", f'container not found ("{container}")')
     intent = folder.base(container, run.attempt).with_suffix(".json")
-    inside = (python, "-I", "-S", "-c", program("exec_main"), str(intent), str(run.pid))
-    return Execution((*inside, *request.command), run.pid, **streams)
+    inside = (str(intent), str(run.pid), str(os.getpid()))
+    command = (python, "-I", "-S", "-c", program("exec_main"), *inside, *request.command)
+    return Execution(command, run.pid, **streams)
 
 
 async def execute(wanted: Execution, messages: AsyncIterator[bytes], send: Send) -> None:

@@ -1,6 +1,7 @@
 """Readiness, liveness and startup probes of one Pod's running containers."""
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -96,7 +97,8 @@ class Probes:
             if container.get(kind):
                 intent = self.folder.base(container["name"], run.attempt).with_suffix(".json")
                 # A probe's program runs where the container runs: `exec_main` enters the container's namespaces.
-                command = (self.python, "-I", "-S", "-c", program("exec_main"), str(intent), str(run.pid))
+                inside = (str(intent), str(run.pid), str(os.getpid()))
+                command = (self.python, "-I", "-S", "-c", program("exec_main"), *inside)
                 target = Target(container, ip, command)
                 state.tasks.append(asyncio.create_task(self._probe(kind, target, state)))
 

@@ -450,20 +450,25 @@ def main() -> None:
 
 
 def exec_main() -> None:
-    """`INTENT PID COMMAND...`: runs a command where the container of that pid runs, with its environment."""
+    """`INTENT PID PARENT COMMAND...`: runs a command where the container of that pid runs, with its environment.
+
+    PARENT is the process that starts this one. The command ends with it, also where it is gone by now.
+    """
     with open(sys.argv[1]) as file:
         intent = json.load(file)
     own_numbers = intent["mounts"] is not None and splice.enter(int(sys.argv[2]))
     die_with_parent()  # after that: to enter a user namespace would undo it
+    if os.getppid() != int(sys.argv[3]):
+        os._exit(1)  # it died before the kernel knew that we go with it
     if own_numbers:
         _in_a_child()
     os.chdir(intent["cwd"])
     if os.isatty(0):
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     try:
-        os.execvpe(sys.argv[3], sys.argv[3:], intent["env"])
+        os.execvpe(sys.argv[4], sys.argv[4:], intent["env"])
     except OSError as problem:
-        os.write(2, f"{sys.argv[3]}: {problem.strerror}\n".encode())
+        os.write(2, f"{sys.argv[4]}: {problem.strerror}\n".encode())
         os._exit(126 if isinstance(problem, PermissionError) else 127)  # as shells do
 
 
@@ -474,11 +479,15 @@ def die_with_parent() -> None:
 
 def _in_a_child() -> None:
     """Return in a child, which has the container's process numbers; the caller ends as that does."""
+    lives, held = os.pipe()  # the caller holds one end for as long as it lives
     pid = os.fork()
     if pid == 0:
+        os.close(held)
         if os.isatty(0):
             os.setsid()  # to have the terminal; else one group has all that the command leaves, and ends with it
         die_with_parent()
+        if init.outlived(lives):
+            os._exit(1)
         return
     for fd in (0, 1, 2):
         os.close(fd)
