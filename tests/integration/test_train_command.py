@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.cli.train.foreground import TOGETHER_SECONDS
 from tests.integration.conftest import Machine, host_pid, processes_of
 
 pytestmark = pytest.mark.e2e
@@ -28,6 +29,7 @@ from pathlib import Path
 from steelyard.progress import report, result
 
 rank, steps, ends = int(os.environ["RANK"]), int(sys.argv[1]), int(sys.argv[2])
+go = os.environ.get("GO")
 kept = Path(f"{os.environ['JOB']}-{rank}")
 start = int(kept.read_text()) if kept.exists() else 0
 print(f"rank {rank} of {os.environ['WORLD_SIZE']} from {start} pid {os.getpid()}")
@@ -37,6 +39,10 @@ for step in range(start + 1, steps + 1):
     new.write_text(str(step))
     new.replace(kept)
     report(step=step, total=steps, loss=1 / step)
+if go:
+    print("all is saved")
+while go and not Path(go).exists():
+    time.sleep(0.05)
 if rank == 1 and ends:
     print("the last words", file=sys.stderr)
     sys.exit(ends)
@@ -76,6 +82,13 @@ class Shell:
         """The words of a run."""
         flags = ("--framework", "pytorch", "--workers", str(workers), "--name", name, "--env", f"JOB={name}")
         return ("run", "train.py", *flags, *more, "--", str(steps), str(ends))
+
+    def held(self, name: str, workers: int, *more: str) -> tuple[str, ...]:
+        """The words of a run of three steps, which ends only once `let_go` is called."""
+        return self.job(name, workers, 3, 0, "--env", f"GO={name}.go", *more)
+
+    def let_go(self, name: str) -> None:
+        (self.folder / f"{name}.go").touch()
 
     def pid(self, name: str, replica: str) -> int:
         """The machine's number of a replica's program, once it has said its own."""
@@ -148,33 +161,33 @@ def test_a_failed_program_gives_its_exit_status_and_its_last_words(shell: Shell)
 
 
 def test_a_killed_worker_starts_all_again_and_no_line_comes_twice(shell: Shell) -> None:
-    running = shell.start(*shell.job("killed", 2, 60))
-    pid = shell.pid("killed", "worker-1")
-    time.sleep(1.0)
-    os.kill(pid, signal.SIGKILL)
-    out, _ = running.communicate(timeout=60)
+    running = shell.start(*shell.held("killed", 2))
+    out = read_lines(running, "worker-0 | all is saved", "worker-1 | all is saved")
+    os.kill(shell.pid("killed", "worker-1"), signal.SIGKILL)
+    out += read_lines(running, "worker-0 | rank 0 of 2 from 3", "worker-1 | rank 1 of 2 from 3")
+    shell.let_go("killed")
+    out += read_rest(running)
     assert running.returncode == 0, out
     assert "worker-1 was killed (SIGKILL, exit code 137); both replicas start again (restart 1)" in out
     starts = re.findall(r"worker-(\d) \| rank \d of 2 from (\d+) pid", out)
-    assert sorted(replica for replica, _ in starts) == ["0", "0", "1", "1"]
-    assert all(int(step) > 0 for _, step in starts[2:])
+    assert sorted(starts) == [("0", "0"), ("0", "3"), ("1", "0"), ("1", "3")]
     assert ", with 1 restart\n" in out
 
 
 def test_a_job_is_left_followed_stopped_and_resumed(shell: Shell) -> None:
-    code, out, _ = shell.train(*shell.job("left", 2, 100, 0, "--detach"))
+    code, out, _ = shell.train(*shell.held("left", 2, "--detach"))
     assert code == 0
     assert "train logs -f left" in out
-    shell.pid("left", "worker-0")
     following = shell.start("logs", "-f", "left")
-    time.sleep(1.0)
+    first = read_lines(following, "worker-0 | rank 0 of 2")
     assert shell.train("stop", "left")[0] == 0
     shell.until(lambda: shell.train("list"), lambda said: "Suspended" in said[1])
     code, _, err = shell.train("delete", "lef")
     assert (code, "there are left" in err) == (2, True)
     assert shell.train("resume", "left")[0] == 0
+    shell.let_go("left")
     assert shell.train("wait", "left", "--timeout", "60")[0] == 0
-    out, _ = following.communicate(timeout=30)
+    out = first + read_rest(following)
     assert following.returncode == 0
     assert len(re.findall(r"worker-0 \| rank 0 of 2 from \d+ pid", out)) == 2
     assert "pytorchjob/left is stopped\n" in out
@@ -184,12 +197,13 @@ def test_a_job_is_left_followed_stopped_and_resumed(shell: Shell) -> None:
 
 
 def test_two_signals_stop_a_job(shell: Shell) -> None:
-    running = shell.start(*shell.job("signalled", 2, 600, 0, *JSON))
-    shell.pid("signalled", "worker-0")
+    running = shell.start(*shell.held("signalled", 2, *JSON))
+    read_lines(running, "rank 0 of 2")
     running.send_signal(signal.SIGINT)
-    time.sleep(0.5)
+    read_lines(running, "interrupted; another signal")  # two that come together count as one
+    time.sleep(TOGETHER_SECONDS)
     running.send_signal(signal.SIGTERM)
-    out, _ = running.communicate(timeout=60)
+    out = read_rest(running)
     assert running.returncode == 130
     assert ended(read_events(out))["stopped"] is True
     _, out, _ = shell.train("list")
@@ -201,7 +215,7 @@ def test_two_signals_stop_a_job(shell: Shell) -> None:
 def test_a_person_is_asked(key: str, code: int, state: str, shell: Shell) -> None:
     ours, theirs = pty.openpty()
     name = f"asked-{key}"
-    running = shell.start(*shell.job(name, 1, 600), terminal=theirs)
+    running = shell.start(*shell.held(name, 1), terminal=theirs)
     os.close(theirs)
     said = read_until(ours, "is running")
     running.send_signal(signal.SIGINT)
@@ -213,6 +227,24 @@ def test_a_person_is_asked(key: str, code: int, state: str, shell: Shell) -> Non
     assert "\r\x1b[2K" in said  # the line of status
     assert re.search(rf"{name} +PyTorch +{state}", shell.train("list")[1])
     assert shell.train("delete", name)[0] == 0
+
+
+def read_lines(command: subprocess.Popen[str], *texts: str) -> str:
+    """Return what the command prints until each of the texts has come."""
+    assert command.stdout is not None
+    said = ""
+    for line in command.stdout:
+        said += line
+        if all(text in said for text in texts):
+            return said
+    raise AssertionError(said)
+
+
+def read_rest(command: subprocess.Popen[str]) -> str:
+    """Return what the command prints until it has ended."""
+    assert command.stdout is not None
+    with command:
+        return command.stdout.read()
 
 
 def read_until(terminal: int, text: str) -> str:

@@ -135,7 +135,7 @@ def test_our_own_kind_by_custom_objects(training: Any, core: Any) -> None:
     api.delete_namespaced_custom_object(*where, "own")
 
 
-def test_a_function_becomes_a_job(training: Any) -> None:
+def test_a_function_becomes_a_job(training: Any, core: Any) -> None:
     def train(parameters: dict[str, float]) -> None:
         import json
         import os
@@ -153,6 +153,13 @@ def test_a_function_becomes_a_job(training: Any) -> None:
         env_vars={"OWN": "own"},
     )
     finished(training, "TFJob", "of-a-function")
+
+    def both_ended() -> bool:  # the job succeeds with its worker 0, whatever the other one does
+        selector = "training.kubeflow.org/job-name=of-a-function"
+        pods = core.list_namespaced_pod(NAMESPACE, label_selector=selector).items
+        return [pod.status.phase for pod in pods] == ["Succeeded"] * 2
+
+    eventually(both_ended, "both workers' end")
     logs, _ = training.get_job_logs("of-a-function", job_kind="TFJob", is_master=False)
     assert sorted(log.strip() for log in logs.values()) == [f"learnt 0.5 as worker {n} own" for n in (0, 1)]
     training.delete_job("of-a-function", job_kind="TFJob")
@@ -195,6 +202,8 @@ def test_a_job_that_fails_says_so(training: Any) -> None:
 
 def test_a_running_job_is_followed_suspended_and_resumed(training: Any, core: Any, tmp_path: Path) -> None:
     """Logs come while the job runs; the client's own patch stops and continues it."""
+    from kubernetes.client import ApiException
+
     go = tmp_path / "go"
     script = f"echo first; while [ ! -e {go} ]; do sleep 0.05; done; echo last"
     training.create_job(modelled(training, manifest("JAXJob", "long", script)))
@@ -208,7 +217,12 @@ def test_a_running_job_is_followed_suspended_and_resumed(training: Any, core: An
     for index in (0, 1):
 
         def has_begun(pod: str = f"long-worker-{index}") -> bool:
-            return bool(core.read_namespaced_pod_log(pod, NAMESPACE) == "first\n")
+            try:
+                return bool(core.read_namespaced_pod_log(pod, NAMESPACE) == "first\n")
+            except ApiException as error:  # the job is Running with its first worker
+                if error.status not in (400, 404):  # waiting to start, or not made yet
+                    raise
+                return False
 
         eventually(has_begun, "its log")
     go.touch()
