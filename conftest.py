@@ -5,13 +5,14 @@ garbage.
 import gc
 import os
 
+import pytest
 from hypothesis import settings
 
 GENERATIONS = (100_000, 50, 50)
 
 # A property test draws the same examples at every run, so that a change is judged by itself; `make soak` draws others,
 # and more of them.
-settings.register_profile("repeatable", derandomize=True, max_examples=40)
+settings.register_profile("repeatable", derandomize=True, max_examples=25)
 settings.register_profile(
     "few", derandomize=True, max_examples=10
 )  # where what is tested is a version of Python
@@ -24,3 +25,10 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GENERATIONS)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Read for garbage once: pytest does so five times as it ends, which costs seconds where much is alive."""
+    gc.collect()
+    gc.freeze()
