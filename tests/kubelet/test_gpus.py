@@ -140,6 +140,19 @@ async def test_a_pod_that_went_while_no_kubelet_ran_holds_its_gpu_until_it_is_fr
     assert not machine.folder(first).path.exists()
 
 
+async def test_a_gpu_that_was_taken_out_of_the_machine_keeps_no_folder(machine: Machine) -> None:
+    await machine.cluster.create(PODS, with_gpu("first"))
+    first = await machine.until(is_running, "first")
+    await machine.crash()
+    machine.config = make_config(machine.config.pods.parent, finder=Nvidia(driver=lambda: False))
+    await stop_all_pods(machine.config, grace=0.0)
+    machine.cluster.store.remove(PODS, "first", "default")
+    machine.start()
+    async with asyncio.timeout(60):
+        while machine.folder(first).path.exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
 async def test_a_damaged_record_gives_no_gpu_away(machine: Machine) -> None:
     await machine.cluster.create(PODS, with_gpu("first"))
     first = await machine.until(is_running, "first")

@@ -4,16 +4,19 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from steelyard.gpu_settings import GpuSettings
 from steelyard.local.gpus import assignments
 from steelyard.local.gpus.assignments import Assignment
 from steelyard.local.gpus.devices import Device, Finder
 from steelyard.local.gpus.ledger import Ledger, News
 from steelyard.local.kubelet.quantity import requests_of, resources_of
 from steelyard.types import Json
+
+if TYPE_CHECKING:
+    from steelyard.gpu_settings import GpuSettings
 
 LOOK_SECONDS = 5.0  # between two looks at healthy GPUs
 ABSENT_SECONDS = 60.0  # between two looks whether there is a driver by now
@@ -33,7 +36,7 @@ class Gpus:
     """`on_change` is told what a look, an assignment or a Pod's end has changed."""
 
     def __init__(
-        self, finder: Finder, settings: GpuSettings, pods: Path, on_change: Callable[[News], None] = nobody
+        self, finder: Finder, settings: "GpuSettings", pods: Path, on_change: Callable[[News], None] = nobody
     ) -> None:
         self.finder, self.settings, self._pods, self.on_change = finder, settings, pods, on_change
         alone = settings.others == "wait"
@@ -66,6 +69,8 @@ class Gpus:
             absent = self.finder.absence()
             if absent != self.ledger.problem or not absent:
                 await self.look()
+            if absent and not self.finder.has_driver():
+                self._free(tuple(self.ledger.releasing))
             if absent:
                 await asyncio.sleep(ABSENT_SECONDS)
                 continue
@@ -84,14 +89,18 @@ class Gpus:
             self._begun += 1
             number = self._begun
             news = self.ledger.seen(await self.finder.look(), number)
-        for uid in news.freed:
-            assignments.free(self._pods / uid)
+        self._free(news.freed)
         for device in news.lost:
             _log.warning("GPU %s (%s) is lost: %s", device.uuid, device.name, device.fault)
         if news.changed:
             if self.ledger.problem:
                 _log.warning("GPUs cannot be looked at: %s", self.ledger.problem)
             self.on_change(news)
+
+    def _free(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            self.ledger.forget(uid)
+            assignments.free(self._pods / uid)
 
     # ---- the life of a Pod
 
@@ -121,6 +130,8 @@ class Gpus:
 
     def release(self, uid: str) -> None:
         """The Pod has ended; nothing of it runs that its shims know of."""
+        if uid in self.ledger.held and not self.finder.has_driver():
+            self._free((uid,))  # no process can hold a GPU of a machine that has none any more
         if uid in self.ledger.held and uid not in self.ledger.releasing:
             self.ledger.release(uid, self._begun)
             self._wake.set()

@@ -3,12 +3,14 @@
 import os
 import shutil
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from steelyard.gpu_settings import GpuSettings
 from steelyard.local.gpus.devices import Finder
+
+if TYPE_CHECKING:  # whoever ends Pods needs no settings, and none of what reads them
+    from steelyard.gpu_settings import GpuSettings
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class KubeletConfig:
     python: str = sys.executable  # runs the shims
     lease_seconds: float = 300.0  # shims end their trees when nobody renewed the lease for so long
     crash_backoff: float = 10.0  # seconds before the second restart; doubles up to 30 times that
-    gpus: GpuSettings = field(default_factory=GpuSettings)
+    gpus: "GpuSettings | None" = None  # None: the defaults
     finder: Finder | None = None  # finds GPUs; None: NVIDIA's
     interval: float = 0.5  # between two looks at listening sockets and memory, only while Pods run
 

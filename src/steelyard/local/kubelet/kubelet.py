@@ -12,6 +12,7 @@ from dataclasses import asdict
 from datetime import datetime
 
 from steelyard.awake import SleptSince, never_slept, utc_now
+from steelyard.gpu_settings import GpuSettings
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError
 from steelyard.kube.events import EventRecorder
@@ -60,8 +61,9 @@ class Kubelet:
         self.addresses = Addresses(config.pods / ".addresses", config.network)
         sandboxes = (PodFolder(path).sandbox() for path in config.pods.iterdir() if path.is_dir())
         self.addresses.adopt(sandbox.ip for sandbox in sandboxes if sandbox and sandbox.ip != HOST_IP)
-        finder = config.finder or Nvidia(config.gpus.library)
-        self.gpus = Gpus(finder, config.gpus, config.pods, self._gpus_changed)
+        settings = config.gpus or GpuSettings()
+        finder = config.finder or Nvidia(settings.library)
+        self.gpus = Gpus(finder, settings, config.pods, self._gpus_changed)
         self._gpus_to_show = asyncio.Event()
         self.node = Node(
             cluster, config, self.addresses, self.events, self.shims, can, self.gpus, shown, slept, now

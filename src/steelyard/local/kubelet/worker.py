@@ -117,6 +117,8 @@ class PodWorker:
             if self.gone and await self._remove():
                 return True
             pause = 0.1 if self.gone else await self._step()
+            if self.gone and self.node.gpus.is_held(self.uid):
+                pause = RETRY_SECONDS  # whoever frees its GPUs wakes it
             self._faults = 0
         except ApiError as error:
             log.warning("pod %s: %s", self.pod["metadata"]["name"], error)
