@@ -52,7 +52,10 @@ class Nvidia:
 
     def absence(self) -> str:
         if not self._driver():
-            return "no GPU was found on this machine: it has no NVIDIA driver (/dev/nvidiactl is missing)"
+            return (
+                "no GPU was found on this machine: it has no NVIDIA driver (/dev/nvidiactl is missing); "
+                "ask for none, or use a machine that has one"
+            )
         if importlib.util.find_spec(self._library) is None:
             return (
                 "the GPUs of this machine cannot be counted without nvidia-ml-py: "
