@@ -29,7 +29,7 @@ answers = 0
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.reply({{"data": [{{"id": "mine"}}]}})
+        self.reply({{"version": "0.0"}} if self.path == "/version" else {{"data": [{{"id": "mine"}}]}})
 
     def do_POST(self):
         global answers

@@ -1,5 +1,6 @@
 """`steelyard serve` on the platform, with a fake runner: missing, crashing, then serving."""
 
+import json
 import os
 import re
 import subprocess
@@ -54,7 +55,7 @@ def until_it_says(client: Client, id: str, words: str) -> tuple[str | None, str]
 
 
 @pytest.mark.e2e
-def test_a_folder_is_served_once_its_runner_is_there(place: Path) -> None:
+def test_a_folder_is_served_once_its_runner_is_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, text = steelyard(place, "serve", "mine", "--state-dir", "state", "--detach")
     assert (code, "which is not installed: steelyard runners install vllm" in text) == (2, True), text
     code, text = steelyard(place, "up", "--detach", "--state-dir", "state")
@@ -96,6 +97,24 @@ def test_a_folder_is_served_once_its_runner_is_there(place: Path) -> None:
     answer = httpx.post(f"{url[1]}/chat/completions", json=body, headers=headers, timeout=SECONDS)
     assert answer.status_code == 200
     assert answer.json()["choices"][0]["message"]["content"] == "4"
+    models = httpx.get(f"{url[1]}/models", headers=headers, timeout=SECONDS)
+    assert (models.status_code, models.json()["data"][0]["id"]) == (200, "mine")
+
+    # From weights to number: an evaluation through the session knows which files and which server gave it.
+    (place / "p.jsonl").write_text('{"prompt": "2 + 2", "target": "4"}\n')
+    monkeypatch.setenv("OPENAI_API_KEY", token[1])
+    options = ("--url", url[1], "--model", "mine", "--rubric", "exact-match", "--output", "run")
+    code, said = steelyard(place, "eval", "run", "p.jsonl", *options)
+    assert code == 0, said
+    (server,) = json.loads((place / "run" / "report.json").read_text())["servers"]
+    assert (server["runner"], server["version"], server["weights"]) == ("vllm", "0.0", "float32")
+    assert (server["precision"], server["arguments"][:2]) == ("float32", ["mine", "--served-model-name"])
+    code, said = steelyard(place, "report", "verify", "run/report.html", "--model", "mine")
+    assert (code, "Model: 2 of 2 files have the SHA-256 of what was served" in said) == (0, True), said
+    (place / "mine" / "model.safetensors").write_bytes(b"87654321")
+    code, said = steelyard(place, "report", "verify", "run/report.html", "--model", "mine")
+    assert (code, "Model: model.safetensors differs" in said) == (1, True), said
+
     for printed in re.findall(r"with: +steelyard (.+)", text):
         code, said = steelyard(place, *printed.split())
         assert code == 0, said

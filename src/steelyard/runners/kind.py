@@ -94,6 +94,8 @@ class RunnerKind:
     """Variables that it needs."""
     sizes_cache: bool = False
     """True where the cache is made as large as the server's memory allows."""
+    version_path: str = ""
+    """Path at which a running server says its version; empty where it does not."""
     kind: str = "container"
     """`runner.kind` of a service: `container`, unless the published schema has a kind for this program."""
 

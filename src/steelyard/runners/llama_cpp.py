@@ -33,6 +33,7 @@ LLAMA_CPP = RunnerKind(
     base_memory=GIB // 4,
     least_cache=GIB // 4,
     ready_path="/v1/models",
+    version_path="/openapi.json",
     stages={
         r"llama_model_loader: loaded meta data": "loading weights",
         r"llama_context: constructing|llama_new_context": "weights loaded",

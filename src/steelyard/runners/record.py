@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from steelyard.runners.kind import RunnerKind, Serving, option_of, without_options
-from steelyard.types import Json
+from steelyard.runners.table import kind_of_runner
+from steelyard.types import Json, JsonValue
 
 SCHEMA_VERSION = "0.1"
 PLACE = ("--host", "--port", "--root-path", "--kv-cache-memory-bytes")
@@ -71,3 +72,30 @@ def server_record(
         gpus=serving.gpus,
         gpu_models=tuple(gpu_models) if serving.gpus else (),
     )
+
+
+def service_record(service: Json, *, version: str = "", weights: str = "") -> ServerRecord | None:
+    """Return the record of a service's replicas; None for a program that brings its own command."""
+    runner = service.get("runner") or {}
+    kind = kind_of_runner(runner) if runner else None
+    if kind is None:
+        return None
+    name = (service.get("model") or {}).get("name") or service["name"]
+    gpu = (runner.get("accelerator") or {}).get("gpu")
+    serving = Serving(
+        model=name,
+        name=name,
+        host="",
+        port="",
+        gpus=int(gpu.get("count", 1)) if gpu else 0,
+        arguments=tuple(runner.get("args") or ()),
+    )
+    return replace(server_record(kind, serving, version=version), weights=weights)
+
+
+def version_in(answer: JsonValue) -> str:
+    """Return the version that a server says at its `version_path`: by itself, or in its OpenAPI document."""
+    document = answer if isinstance(answer, dict) else {}
+    info = document.get("info")
+    version = document.get("version") or (info.get("version") if isinstance(info, dict) else None)
+    return version if isinstance(version, str) else ""

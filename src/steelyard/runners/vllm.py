@@ -32,6 +32,7 @@ VLLM = RunnerKind(
     base_memory=3 * GIB,
     least_cache=GIB // 4,
     ready_path="/health",
+    version_path="/version",
     stages={
         r"Starting to load model": "loading weights",
         r"Loading safetensors checkpoint shards:\s+(\d+)% ": r"loading weights, \1 %",

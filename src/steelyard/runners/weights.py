@@ -18,8 +18,16 @@ def safetensors_model(path: Path) -> ModelFiles | None:
 
 def _precision(config: Path) -> str:
     try:
-        content = json.loads(config.read_text())
-    except (OSError, ValueError):
+        return precision_in(config.read_bytes())
+    except OSError:
+        return ""
+
+
+def precision_in(config: bytes) -> str:
+    """Return the type of the weights' numbers that a `config.json` names; empty where it names none."""
+    try:
+        content = json.loads(config)
+    except ValueError:
         return ""
     if not isinstance(content, dict):
         return ""

@@ -13,7 +13,7 @@ from steelyard.runs.context import Interrupted, RunContext, RunFailed, RunResult
 from steelyard.runs.folder import open_run
 from steelyard.runs.request import RunRequest
 from steelyard.runs.resolve import ResolvedRequest, resolve, set_aside
-from steelyard.runs.served import Served, with_model
+from steelyard.runs.served import Served, served_by_session, with_model
 
 __all__ = ["Interrupted", "RunContext", "RunFailed", "RunResult", "run"]
 
@@ -38,8 +38,9 @@ async def run(
         resolved = await asyncio.to_thread(resolve, request, folder)
         if fresh and (aside := await asyncio.to_thread(set_aside, resolved)) is not None:
             context.listener.step(f"the run that was there is now {aside}")
-        if served is not None:
-            resolved = with_model(resolved, served)
+        if served is None and not resolved.folder.verified:
+            served = await served_by_session(resolved.request, context.environment)
+        resolved = with_model(resolved, served)
         with seldom_collecting():
             return await _run(resolved, context.limited(request.limits.max_time), sign_key)
 

@@ -4,14 +4,23 @@ The files belong to the identity of a run: answers of other weights are never mi
 beside its answers, one file for each, since another version may go on with a run.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import aiohttp
+import orjson
+
+from steelyard.connections import TrackingConnector
 from steelyard.errors import UsageError
+from steelyard.runs.plan import api_key
+from steelyard.runs.request import RunRequest
 from steelyard.runs.resolve import ResolvedRequest, changed_files, record_of
 from steelyard.types import JsonValue
 
 VOLUMES = "volumes"
+SECONDS = 10.0
+_SESSION = re.compile(r"(https?://.+/inferencesessions/[0-9a-f]{32})/infer(/|$)")
 
 
 @dataclass(frozen=True)
@@ -31,16 +40,46 @@ def model_volume(name: str, files: Sequence[Mapping[str, JsonValue]]) -> dict[st
     }
 
 
-def with_model(resolved: ResolvedRequest, served: Served) -> ResolvedRequest:
+def with_model(resolved: ResolvedRequest, served: Served | None) -> ResolvedRequest:
     """Return the request with the model's files in its identity.
 
-    A run that was begun without them goes on without: nobody knows what gave its first answers.
+    A run that was begun without them goes on without: nobody knows what gave its first answers. One that was begun with
+    them keeps them where nothing says which there are now: a session's never change, and who names another address says
+    that the same model answers there.
     """
     before = record_of(resolved.folder).get("identity")
-    if before is not None and VOLUMES not in before:
+    volumes = before.get(VOLUMES) if before is not None else None
+    if served is not None and (before is None or volumes is not None):
+        volumes = [dict(volume) for volume in served.volumes]
+    if volumes is None:
         return resolved
-    identity = {**resolved.identity, VOLUMES: [dict(volume) for volume in served.volumes]}
-    return replace(resolved, identity=identity, servers=tuple(served.servers))
+    identity = {**resolved.identity, VOLUMES: volumes}
+    return replace(resolved, identity=identity, servers=tuple(served.servers) if served else ())
+
+
+async def served_by_session(request: RunRequest, environment: Mapping[str, str]) -> Served | None:
+    """Return what a session of a platform says that it serves; None where a URL is none's, or it does not answer."""
+    sessions = [match[1] for url in request.called if (match := _SESSION.match(url))]
+    if len(sessions) < len(request.called):
+        return None
+    key = api_key(request, environment)
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    volumes: list[JsonValue] = []
+    servers: list[JsonValue] = []
+    async with aiohttp.ClientSession(
+        connector=TrackingConnector(), headers=headers, timeout=aiohttp.ClientTimeout(SECONDS)
+    ) as session:
+        for url in dict.fromkeys(sessions):
+            try:
+                async with session.get(f"{url}/served", allow_redirects=False) as response:
+                    answer = orjson.loads(await response.read()) if response.status == 200 else {}
+            except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+                return None
+            if not answer.get("volumes"):
+                return None
+            volumes += [volume for volume in answer["volumes"] if volume not in volumes]
+            servers += [server for server in answer["servers"] if server not in servers]
+    return Served(volumes, servers)
 
 
 def check_model(resolved: ResolvedRequest, volumes: Sequence[Mapping[str, JsonValue]]) -> None:

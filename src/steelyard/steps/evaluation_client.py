@@ -19,6 +19,7 @@ from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.evaluation_metrics import Metrics
 from steelyard.steps.evaluation_spec import dataset_store, evaluation_spec, output_store
+from steelyard.steps.served_server import servers_recorded
 from steelyard.steps.served_volumes import served_volumes
 
 SESSION_ENDED_OPTION = "sessionEndedSeconds"
@@ -50,7 +51,10 @@ async def main(config: StepConfig, log: Log) -> None:
             identity={**plan.identity, "volumes": await served_volumes(spec)},
             wait_for_server=_seconds(spec, WAIT_FOR_SERVER_OPTION, plan.wait_for_server),
         )
-        async with metrics.served(os.environ.get("POD_IP"), log):
+        async with (
+            metrics.served(os.environ.get("POD_IP"), log),
+            servers_recorded(spec, resolved, stores.output),
+        ):
             summary = await evaluate(plan, stores, resolved, config.epoch, world)
     except EvaluationFailed as error:
         raise StepFailed(error.code, error.message, permanent=error.permanent, row=error.row) from error

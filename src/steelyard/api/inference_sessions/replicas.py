@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import aiohttp
+import orjson
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 from yarl import URL
@@ -25,11 +26,13 @@ from steelyard.discovery import (
 )
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.names import namespace_of, resource_name
+from steelyard.types import JsonValue
 from steelyard.verified_connector import CheckingConnector, json_getter
 
 PORT = 8000
 _REFRESH_SECONDS = 2.0
 _IDLE_SECONDS = 300.0
+_FACT_SECONDS = 5.0
 _REQUEST_HEADERS = ("content-type", "accept", "content-encoding")
 _RESPONSE_HEADERS = ("content-type", "content-encoding", "content-length", "retry-after")
 
@@ -44,6 +47,7 @@ class Inference:
     body: bytes
     silence_seconds: float
     """Longest time without a byte of the answer."""
+    method: str = "POST"
 
 
 @dataclass
@@ -122,7 +126,7 @@ class Replicas:
         # The least busy first; the others follow only while nothing was sent.
         for replica in sorted(entry.replicas.values(), key=lambda replica: replica.in_flight):
             try:
-                return await self._post(replica, inference)
+                return await self._ask(replica, inference)
             except (ForeignSession, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
                 # No connection, or not to this session: nothing was sent, so another replica may be tried.
                 entry.refreshed = float("-inf")
@@ -132,15 +136,32 @@ class Replicas:
         why = session.message or session.reason or session.status
         raise Unavailable(f"no replica of InferenceSession {session.id} answers ({why})", retry_after=2)
 
+    async def get_json(self, session: InferenceSession, path: str) -> JsonValue:
+        """Return the JSON that a replica has at a path; None where none answers with JSON."""
+        entry = await self._refreshed(session)
+        for replica in entry.replicas.values():
+            url, timeout = (
+                URL(replica.address).joinpath(path.lstrip("/")),
+                aiohttp.ClientTimeout(_FACT_SECONDS),
+            )
+            try:
+                async with replica.connections.get(url, timeout=timeout, allow_redirects=False) as response:
+                    if response.status == 200:
+                        return orjson.loads(await response.read())
+            except (ForeignSession, aiohttp.ClientError, OSError, TimeoutError, ValueError):
+                continue
+        return None
+
     async def close(self) -> None:
         for session in self._sessions.values():
             await asyncio.gather(*(replica.connections.close() for replica in session.replicas.values()))
         if self._identity_connections is not None:
             await self._identity_connections.close()
 
-    async def _post(self, replica: _Replica, inference: Inference) -> Response:
+    async def _ask(self, replica: _Replica, inference: Inference) -> Response:
         headers = {name: inference.headers[name] for name in _REQUEST_HEADERS if name in inference.headers}
-        headers.setdefault("content-type", "application/json")
+        if inference.method == "POST":
+            headers.setdefault("content-type", "application/json")
         url = URL(replica.address).joinpath(inference.endpoint.lstrip("/")).with_query(inference.query)
         timeout = aiohttp.ClientTimeout(
             # No limit on the whole: a stream of tokens may take long, as long as it does not fall silent.
@@ -150,10 +171,11 @@ class Replicas:
         )
         replica.in_flight += 1
         try:
-            response = await replica.connections.post(
+            response = await replica.connections.request(
+                inference.method,
                 # A redirect of a foreign program must not lead this process to other addresses.
                 url,
-                data=inference.body,
+                data=inference.body or None,
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,

@@ -29,7 +29,13 @@ def session_routes(collection: Collection) -> Iterator[Route]:
             method, f"{one}/token", can_create, sessions.token, "Another token", request, str,
             errors=(400, 409, 413, 415, 422),
         )  # fmt: skip
+    consume = Grant(collection.resource, "consume")
+    yield Route("GET", f"{one}/served", consume, sessions.served, "What gives its answers", errors=(409,))
     yield Route(
-        "POST", f"{one}/infer/{{endpoint:path}}", Grant(collection.resource, "consume"), sessions.infer,
+        "GET", f"{one}/infer/{{endpoint:path}}", consume, sessions.read, "Read from a replica", media=ANY,
+        errors=(409, 502),
+    )  # fmt: skip
+    yield Route(
+        "POST", f"{one}/infer/{{endpoint:path}}", consume, sessions.infer,
         "Ask a replica", media=ANY, errors=(501, 502),
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+import orjson
 from starlette.responses import Response
 
 from steelyard.api.entities.loading import load
@@ -10,10 +11,16 @@ from steelyard.api.http.errors import JSON, Conflict, Invalid, NotImplementedYet
 from steelyard.api.http.responses import value_response
 from steelyard.api.inference_sessions.creation import check_future
 from steelyard.api.inference_sessions.replicas import Inference
+from steelyard.runners.record import service_record, version_in
+from steelyard.runners.table import kind_of_runner
+from steelyard.runners.weights import precision_in
 from steelyard.schema.account import AccessGrant
 from steelyard.schema.inference_session import InferenceSession
+from steelyard.schema.names import MANIFEST, place
 from steelyard.schema.requests import InferenceSessionTokenCreateRequest
 from steelyard.schema.status import TERMINAL
+from steelyard.storage.store import ObjectMissing
+from steelyard.types import Json
 
 
 async def with_token(context: RequestContext, json: bytes) -> bytes:
@@ -47,6 +54,56 @@ async def ready(context: RequestContext) -> Response:
         why = {"reason": session.reason, "message": session.message}
         content |= {name: text for name, text in why.items() if text}
     return value_response(content)
+
+
+async def read(context: RequestContext) -> Response:
+    """The answer of one replica to a GET, such as its list of models."""
+    session = await _running(context)
+    inference = Inference(
+        endpoint=context.values["endpoint"],
+        query=context.request.url.query,
+        headers=context.headers,
+        body=b"",
+        silence_seconds=context.api.platform.settings.inference_seconds,
+        method="GET",
+    )
+    return await context.api.replicas.forward(session, inference)
+
+
+async def served(context: RequestContext) -> Response:
+    """Answer with the files of the session's volumes and their digests, and with the record of its server."""
+    session = await _running(context)
+    service = session.inferenceService.dump()
+    volumes, weights = [], ""
+    for mount in (service.get("runner") or {}).get("volumeMounts") or ():
+        if mount["kind"] == "Data":
+            source = mount["data"]["source"]
+            folder = place(source["kind"], source["id"])
+            volumes.append({"name": mount["name"], "source": source, **await _content(context, folder)})
+            weights = weights or await _precision(context, folder)
+    kind = kind_of_runner(service["runner"]) if service.get("runner") else None
+    version = ""
+    if kind is not None and kind.version_path:
+        version = version_in(await context.api.replicas.get_json(session, kind.version_path))
+    record = service_record(service, version=version, weights=weights)
+    return value_response({"volumes": volumes, "servers": [record.json()] if record else []})
+
+
+async def _content(context: RequestContext, folder: str) -> Json:
+    """Return the files of a volume as its manifest lists them; nothing where there is no manifest."""
+    try:
+        manifest = orjson.loads(await context.api.platform.store.get(f"{folder}/{MANIFEST}"))
+    except ObjectMissing:
+        return {}
+    fields = ("path", "size", "sha256")
+    return {"files": [{name: file[name] for name in fields} for file in manifest["files"]]}
+
+
+async def _precision(context: RequestContext, folder: str) -> str:
+    try:
+        return precision_in(await context.api.platform.store.get(f"{folder}/config.json"))
+    except ObjectMissing:
+        return ""
 
 
 async def infer(context: RequestContext) -> Response:

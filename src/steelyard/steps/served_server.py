@@ -1,0 +1,85 @@
+"""Records of the servers that an evaluation asks, each written beside the answers as soon as its version is known."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import orjson
+
+from steelyard.discovery import Discovery
+from steelyard.evaluation.record import record_server
+from steelyard.runners.record import service_record, version_in
+from steelyard.runners.table import kind_of_runner
+from steelyard.runners.weights import precision_in
+from steelyard.schema.resources import EvaluationResourceSpec
+from steelyard.steps.volume import input_store
+from steelyard.storage.store import StorageError, Store
+from steelyard.types import Json
+
+LOOK_SECONDS = 1.0
+ANSWER_SECONDS = 5.0
+
+
+@contextlib.asynccontextmanager
+async def servers_recorded(
+    spec: EvaluationResourceSpec, replicas: Discovery, output: Store
+) -> AsyncIterator[None]:
+    """Record the server of each replica that is there while the block runs; without one that tells, the service's."""
+    service = spec.inferenceSession.inferenceService.dump()
+    if not service.get("runner") or service_record(service) is None:
+        yield
+        return
+    weights = await _precision(spec)
+    recorder = _Recorder(service, weights, replicas, output)
+    looking = asyncio.create_task(recorder.look_always())
+    try:
+        yield
+    finally:
+        looking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await looking
+        if not recorder.versions:
+            await recorder.record("")
+
+
+class _Recorder:
+    """The versions that the replicas of one service have said so far."""
+
+    def __init__(self, service: Json, weights: str, replicas: Discovery, output: Store) -> None:
+        self._service, self._weights, self._replicas, self._output = service, weights, replicas, output
+        kind = kind_of_runner(service["runner"])
+        self._path = kind.version_path if kind else ""
+        self._asked: set[str] = set()
+        self.versions: set[str] = set()
+
+    async def look_always(self) -> None:
+        import aiohttp  # an evaluation of a program without a known version spares it
+
+        if not self._path:
+            return
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(ANSWER_SECONDS)) as session:
+            while True:
+                for address in await self._replicas.addresses() - self._asked:
+                    with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
+                        async with session.get(f"{address}{self._path}", allow_redirects=False) as response:
+                            version = version_in(orjson.loads(await response.read()))
+                        self._asked.add(address)
+                        if version not in self.versions:
+                            await self.record(version)
+                            self.versions.add(version)
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def record(self, version: str) -> None:
+        record = service_record(self._service, version=version, weights=self._weights)
+        assert record is not None
+        await record_server(self._output, record.json())
+
+
+async def _precision(spec: EvaluationResourceSpec) -> str:
+    """Return the type of the numbers that the model's own configuration names."""
+    runner = spec.inferenceSession.inferenceService.runner
+    for mount in (runner.volumeMounts if runner else None) or []:
+        if mount.data is not None and mount.name in spec.storage.inputs:
+            with contextlib.suppress(StorageError):
+                return precision_in(await input_store(spec.storage.inputs, mount.name).get("config.json"))
+    return ""

@@ -1,0 +1,107 @@
+"""Tests of the records of an evaluation's servers."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+
+from steelyard.evaluation.doubles import make_spec
+from steelyard.evaluation.record import recorded_servers
+from steelyard.schema.resources import EvaluationResourceSpec
+from steelyard.steps import served_server
+from steelyard.steps.served_server import servers_recorded
+from steelyard.storage.files import FileStore
+
+
+def serving(folder: Path, **runner: Any) -> EvaluationResourceSpec:
+    spec: dict[str, Any] = make_spec().dump()
+    image = {"host": "localhost", "name": "steelyard/runner-vllm", "digest": "sha256:" + "0" * 64}
+    spec["inferenceSession"]["inferenceService"] |= {
+        "name": "mine",
+        "runner": {
+            "kind": "vllm",
+            "image": image,
+            "args": ["--dtype", "float32"],
+            "resources": {},
+            "volumeMounts": [
+                {
+                    "kind": "Data",
+                    "name": "model",
+                    "mountPath": "/m",
+                    "data": {"source": {"id": "a" * 32, "kind": "Model"}},
+                }
+            ],
+            **runner,
+        },
+    }
+    spec["storage"] = {"inputs": {"model": f"file://{folder}/model"}}
+    return EvaluationResourceSpec.parse(spec)
+
+
+class Replicas:
+    """Replicas that a test starts one after the other."""
+
+    def __init__(self) -> None:
+        self.here: set[str] = set()
+        self.looks = 0
+
+    async def addresses(self) -> frozenset[str]:
+        self.looks += 1
+        return frozenset(self.here)
+
+
+async def replica(version: str) -> tuple[web.AppRunner, str]:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"version": version})
+
+    app = web.Application()
+    app.router.add_get("/version", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    return runner, f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+
+async def recorded(output: FileStore) -> list[dict[str, Any]]:
+    return [orjson.loads(record) for record in (await recorded_servers(output)).values()]
+
+
+async def test_each_version_that_answers_is_recorded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_server, "LOOK_SECONDS", 0.01)
+    await FileStore(tmp_path / "model").put("config.json", b'{"dtype": "float32"}')
+    output, replicas = FileStore(tmp_path / "out"), Replicas()
+    servers = [await replica(version) for version in ("0.32.0", "0.32.0", "0.33.0")]
+    async with servers_recorded(serving(tmp_path), replicas, output):
+        for _, address in servers:
+            replicas.here.add(address)
+            before = replicas.looks
+            while replicas.looks < before + 2:  # noqa: ASYNC110 - a look has no event
+                await asyncio.sleep(0.01)
+    for runner, _ in servers:
+        await runner.cleanup()
+    records = await recorded(output)
+    assert sorted(record["version"] for record in records) == ["0.32.0", "0.33.0"]
+    assert {(record["precision"], record["weights"], record["gpus"]) for record in records} == {
+        ("float32", "float32", 0)
+    }
+
+
+async def test_a_server_that_does_not_tell_is_recorded_without_a_version(tmp_path: Path) -> None:
+    output = FileStore(tmp_path / "out")
+    async with servers_recorded(serving(tmp_path), Replicas(), output):
+        pass
+    assert [record["version"] for record in await recorded(output)] == [""]
+
+
+async def test_a_program_of_its_own_has_no_record(tmp_path: Path) -> None:
+    output = FileStore(tmp_path / "out")
+    image = {"host": "localhost", "name": "other", "digest": "sha256:" + "0" * 64}
+    spec = serving(tmp_path, kind="container", image=image, command=["serve"])
+    async with servers_recorded(spec, Replicas(), output):
+        pass
+    assert await recorded(output) == []
