@@ -69,6 +69,8 @@ async def consume(
     try:
         async with rest_until_changed(log, stop) as rest:
             while not stop.is_set():
+                # Taken before the batch: a record that is written while the batch is empty makes the version another
+                # one, and the rest ends at once.
                 version = log.version()
                 batch = await inbox.batch(BATCH, 0)
                 if not batch.records:
@@ -78,6 +80,8 @@ async def consume(
                     for partition in await consume_once(log, batch, inbox.transact, step, retries):
                         inbox.pause(partition)
                 except Fenced as error:
+                    # Nothing of the batch was written, and the other member gets the same records: what this one did
+                    # was in vain, no more.
                     _log.warning("%s; that one goes on there", error)
     finally:
         await inbox.close()
@@ -151,6 +155,8 @@ class _Work:
                 return
 
     async def _attempt(self, records: Sequence[Record], refused: dict[Place, str]) -> None:
+        # What the step kept of an attempt that was not committed would be an effect that no record in the log
+        # explains.
         self._step.begin()
         quarantine = Quarantine(self._log, self._step.step, refused)
         outputs: list[Message] = []
@@ -168,8 +174,12 @@ class _Work:
                     "%s, partition %d, offset %d: %s; what comes after it waits: upgrade this program",
                     record.topic, record.partition, record.offset, error,
                 )  # fmt: skip
+                # The position stays before this record: a newer version of the program reads it as if nothing had
+                # happened.
                 stopped[record.partition] = record.offset
         positions = self._positions(records) | stopped
+        # The log compares these with the group's positions in the same transaction: a member that lost the partition
+        # meanwhile writes neither outputs nor positions.
         starts = {partition: self._at[partition] for partition in positions}
         await self._transact(Batch(records, starts, positions), outputs)
         self._at |= positions
@@ -196,6 +206,7 @@ async def rest_until_changed(
         try:
             await asyncio.wait((changed, stopped), return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # Also when this task is cancelled: a wait that nobody ends would hold the log open.
             changed.cancel()
             await asyncio.gather(changed, return_exceptions=True)
         if not changed.cancelled():

@@ -50,9 +50,12 @@ async def follow(
     """
     follower = _Follower(log, topic, outlet, await Aside.open(log, consumer), retries or Retries())
     ends = await log.ends(topic)
+    # Positions come from the outlet, not from a group in the log: they were committed with the contents, so a copy
+    # that was put back from a backup goes on from where that copy stood.
     at = dict.fromkeys(ends, 0) | dict(await outlet.positions(log.epoch))
     behind = {partition for partition, end in ends.items() if at[partition] < end}
     ready = False
+    # A new version of the program may be able to take what the last one could not.
     await follower.take_up(follower.aside.keys)
     async with rest_until_changed(log, stop) as rest:
         while not stop.is_set():
@@ -99,6 +102,8 @@ class _Follower:
             await self.take(records[middle:])
 
     async def _apply(self, records: Sequence[Record]) -> None:
+        # A crash between this commit and the end of a quarantine leaves a mark too many, which the next start takes
+        # up.
         position = {records[-1].partition: records[-1].offset + 1}
         await self._outlet.apply(records, self._log.epoch, position)
         for key in self.aside.keys & {record.key for record in records}:
@@ -118,11 +123,14 @@ class _Follower:
                 return
         _log.error("%s: cannot take %s", self.aside.consumer, Place.of(record), exc_info=error)
         await self.aside.put(record.key, described(error))  # first: a crash puts it aside once more
+        # The record is passed over, though not forgotten: the mark, which is durable, names its key.
         await self._outlet.apply([], self._log.epoch, {record.partition: record.offset + 1})
 
     async def take_up(self, keys: frozenset[str]) -> None:
         """Try the newest records of what was put aside once more."""
         for key in keys:
+            # Not the record that failed: the key's state has moved on since, and an older state must not replace a
+            # newer one.
             record = await self._log.latest(self._topic, key)
             try:
                 if record is not None:

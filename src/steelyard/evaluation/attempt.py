@@ -80,6 +80,7 @@ class Attempt:
             if self._world.identity_port is not None:
                 self._identity = Identity(get_json, self._plan.session, self._world.identity_port)
             await self._call_all(discovery)
+            # All rows are settled, though not all written: the attempt ends when they are durable.
             await self._writer.drain()
             if self._progress.done < self._progress.total:
                 self._progress.stopped = self._backlog.stopped
@@ -88,6 +89,7 @@ class Attempt:
             if progress.stopped is not None:
                 message = f"{progress.stopped.message}; {progress.done} of {progress.total} rows are done"
                 raise EvaluationFailed("CapReached", message, permanent=False)
+        # Answers are paid for: whatever ended the attempt, those in memory are written before it raises.
         except BaseExceptionGroup as group:
             await self._keep_answers(error := _first(group))
             raise error from None
@@ -112,6 +114,8 @@ class Attempt:
                 group.create_task(_raise_from(self._writer.failure)),
                 group.create_task(replicas.keep(grown=lambda: self._staff(group))),
             ]
+            # Workers end by themselves: the backlog gives them None, and the pool stops those that wait for a
+            # replica. The other tasks have no end of their own.
             await self._backlog.finished.wait()
             self._pool.stop()
             for side in sides:
@@ -144,10 +148,14 @@ class Attempt:
         loop, progress = asyncio.get_running_loop(), self._progress
         replica = await self._pool.acquire()
         if self._settler.capped and self._settler.judge_caps(beside=1):
+            # Another call reached the cap while this one waited for a replica: sent now, it would go beyond it.
             self._pool.give_back(replica)
             raise Stopped
+        # Entered before the first byte is sent: a call whose answer never comes is counted as in flight, and may be
+        # paid.
         progress.calls[work] = sent_at = loop.time()
         work.attempts += 1
+        # Counted before it is sent: a process that dies in between counts one call too many as paid, never one too few.
         self._world.meter.sent()
         outcome = await replica.client.call(work.body)
         if isinstance(outcome, bytes):
@@ -218,6 +226,7 @@ class Attempt:
         return at(self._plan.endpoint) if self._plan.around is None else self._plan.around(at)
 
     async def _keep_answers(self, error: BaseException) -> None:
+        # Another attempt goes on with the output, or the storage takes nothing: more writes could only do harm.
         if isinstance(error, Fenced) or self._writer.failure.done():
             await self._writer.abandon()
             return

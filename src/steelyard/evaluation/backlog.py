@@ -109,6 +109,7 @@ class Backlog:
         """Try `work` again in `delay` seconds."""
         loop = asyncio.get_running_loop()
         heapq.heappush(self._delayed, (loop.time() + delay, next(self._number), work))
+        # A wake-up that finds no worker waiting is not lost: a worker looks at the waiting rows before it sleeps.
         loop.call_later(delay, self._wake, 1)
 
     def settled(self) -> None:
@@ -131,6 +132,7 @@ class Backlog:
     def _wake(self, number: int) -> None:
         while number and self._waiting:
             waiter = self._waiting.popleft()
+            # A worker that was cancelled left its waiter behind; woken in its place, another one takes the row.
             if not waiter.done():
                 waiter.set_result(None)
                 number -= 1

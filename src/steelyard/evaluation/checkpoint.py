@@ -49,8 +49,10 @@ async def write_checkpoint(store: Store, epoch: str, number: int, checkpoint: Ch
 async def latest_checkpoint(store: Store, total: int) -> Checkpoint:
     """The newest checkpoint of the highest epoch; an empty one when there is none."""
     keys = [info.key async for info in store.list(layout.CHECKPOINTS)]
+    # No attempt has begun, or one died between its claim and its first checkpoint.
     if not keys:
         return Checkpoint((), RowSet(total))
+    # Keys begin with the epoch, then the number with leading zeros: the greatest key is the newest checkpoint.
     body = orjson.loads(await store.get(max(keys)))
     if body["total"] != total:
         raise ValueError(f"{max(keys)} is of {body['total']} rows, not {total}")
@@ -65,10 +67,13 @@ async def counted_parts(store: Store) -> tuple[list[str], list[str]]:
     names = [info.key.removeprefix(layout.PARTS) async for info in store.list(layout.PARTS)]
     parts = sorted(filter(None, map(layout.PartName.parse, names)))
     starts = [info.key async for info in store.list(layout.CHECKPOINTS) if info.key.endswith("-000000.json")]
+    # Before any attempt has begun nobody can have been too late.
     if not starts:
         return [part.name for part in parts], []
     start = orjson.loads(await store.get(max(starts)))
     epoch, adopted = start["epoch"], set(start["parts"])
+    # A part of a lower epoch counts only where the attempt that replaced its writer saw it: its rows were not asked
+    # again.
     counted = [part.name for part in parts if part.epoch >= epoch or part.name in adopted]
     late = [part.name for part in parts if part.epoch < epoch and part.name not in adopted]
     return counted, late

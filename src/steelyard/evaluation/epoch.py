@@ -29,6 +29,8 @@ class Epoch:
 
 async def claim(store: Store, name: str) -> Epoch:
     """Claim the epoch `name`: Fenced when it is taken, or when there is a higher one."""
+    # Looked at before and after the claim: two attempts that claim at once both pass the first look, and the lower
+    # one sees the higher one in the second.
     epoch = Epoch(store, name)
     await epoch.check()
     try:

@@ -76,6 +76,8 @@ class Writer:
         if not self._pending or self.failure.done():
             return
         rows, self._pending = self._pending[: self._batch_rows], self._pending[self._batch_rows :]
+        # The name holds the epoch: a part of an earlier attempt can never be overwritten by this one, nor counted as
+        # its own.
         name = layout.PartName(self._epoch.name, 0, self._seq)
         self._seq += 1
         task = asyncio.get_running_loop().create_task(self._write(name, rows))
@@ -86,6 +88,7 @@ class Writer:
         """Let no row wait longer than PART_SECONDS, and notice a higher epoch meanwhile. Runs until cancelled."""
         while True:
             await asyncio.sleep(PART_SECONDS)
+            # While a part is being written, what waits goes into the next one, full or not.
             if not self._tasks:
                 self.flush()
             await self._epoch.check()
@@ -107,14 +110,19 @@ class Writer:
 
     async def _write(self, name: layout.PartName, rows: list[Finished]) -> None:
         encoded = await asyncio.to_thread(encode, rows, self._schema)
+        # A writer that was replaced must not add parts that nobody adopts. One that passes here and is replaced a
+        # moment later writes a part that the new writer's first checkpoint leaves out.
         await self._epoch.check()
         try:
             if encoded.errors is not None:
                 await self._store.create(name.errors, encoded.errors)
             await self._store.create(name.part, encoded.part)
             await self._store.create(name.rows, encoded.rows)
+        # Names are this epoch's alone, so somebody else claims to be this attempt: one of the two has to end.
         except ObjectExists as error:
             raise Fenced(self._epoch.name, f"{self._epoch.name} (of {error})") from None
+        # Counted only now, when all three files are durable: a checkpoint that names a row before it is would lose
+        # it.
         self._durable.add(row.position for row in rows)
         if self._tokens is not None:
             self._tokens += encoded.tokens or Usage()
@@ -126,6 +134,7 @@ class Writer:
             await write_checkpoint(self._store, self._epoch.name, number, checkpoint)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
+        # Nobody awaits the task; a failure that stayed in it would be lost, and the rows with it.
         self._tasks.discard(task)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is not None and not self.failure.done():

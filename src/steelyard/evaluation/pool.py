@@ -108,6 +108,8 @@ class Pool:
         """Send nothing more to `address`; what is in flight may end."""
         replica = self._replicas.pop(address, None)
         if replica is not None:
+            # Its connections stay open until its last call has ended: closed now, answers that are paid for would be
+            # lost.
             replica.gone = True
             self._close(replica)
 
@@ -122,6 +124,8 @@ class Pool:
             try:
                 return await waiter
             except asyncio.CancelledError:
+                # A replica was handed over in the moment of the cancellation; kept, its place would be taken for
+                # ever.
                 if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                     waiter.result().in_flight -= 1
                 raise
@@ -142,6 +146,7 @@ class Pool:
         replica.in_flight -= 1
         match outcome:
             case Failure(fault=Fault.FOREIGN):
+                # Something else listens at the address: a Pod that ended gave it back, and another one got it.
                 self.drop(replica.address)
             case Failure(fault=Fault.UNREACHABLE | Fault.UNTRUSTED | Fault.TRANSIENT):
                 replica.limit.failed(now, sent_at, in_flight, overload=outcome.overload)
@@ -149,6 +154,7 @@ class Pool:
             case _:
                 replica.limit.answered(now, sent_at, in_flight)
                 replica.done += 1
+                # One answer is enough: a replica that came back gets all its calls again at once.
                 replica.failures = replica.rests = replica.refused = 0
                 replica.unreachable_since, replica.resting_until = None, 0.0
         if replica.gone:
@@ -164,6 +170,7 @@ class Pool:
 
     async def close(self) -> None:
         """Close every connection, also of calls that have been cancelled."""
+        # Cleared first, so that a call that ends meanwhile is not followed by another one.
         self._replicas.clear()
         for client in self._clients:
             await client.close()
@@ -212,6 +219,7 @@ class Pool:
 
     def _serve_waiting(self) -> None:
         while self._waiting:
+            # It was cancelled while it waited.
             if self._waiting[0].done():
                 self._waiting.popleft()
                 continue

@@ -51,6 +51,7 @@ async def record(store: Store, run: Mapping[str, JsonValue]) -> None:
     try:
         await store.create(layout.RUN, orjson.dumps(run, option=orjson.OPT_INDENT_2))
     except ObjectExists:
+        # Create-only, so also of two attempts that begin at once one is the first, and the other is compared with it.
         first = orjson.loads(await store.get(layout.RUN))
         if first["digest"] != run["digest"]:
             names = sorted({*first["identity"], *run["identity"]})

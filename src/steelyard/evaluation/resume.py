@@ -42,6 +42,7 @@ async def resume(
             counted
         ):  # somebody removed a part: what the checkpoint says is not true
             known = Checkpoint((), RowSet(total))
+        # Parts that were written after the last checkpoint, which is made every hundred parts only.
         unknown = sorted(set(counted) - set(known.parts))
         present = {info.key async for info in store.list(layout.PARTS)}
         listed = [name for name in unknown if layout.PARTS + name + layout.ROWS_SUFFIX in present]
@@ -53,6 +54,7 @@ async def resume(
             tokens += used or Usage()
             if used is None:
                 uncounted.append(name)
+        # The writer died between the part and its row set.
         for name in sorted(set(unknown) - set(listed)):
             known.rows.add(await _make_row_set(store, name, indexes, replications))
             uncounted.append(name)

@@ -69,6 +69,7 @@ class Settler:
             case Failure(fault=Fault.REFUSED):
                 self.meter.answered(self._wasted(outcome.answer))
                 self._give_up(work, address, "BadRequest", outcome)
+            # The address belongs to another session's replica now, which was not sent the row.
             case Failure(fault=Fault.FOREIGN):
                 self.meter.unsent()
                 self._note(work, address, outcome)
@@ -85,6 +86,7 @@ class Settler:
                 elif outcome.status is not None:  # else the connection ended first: perhaps it is paid
                     self.meter.answered(self._wasted(outcome.answer))
                 else:
+                    # The server may have read the request and counted its tokens: caps take it as paid.
                     self.progress.lost += 1
                 self.progress.refused += outcome.status == 429
                 self._note(work, address, outcome)
@@ -184,6 +186,8 @@ class Settler:
         self._finish(Finished(work.position, work.index, replication, None, error, replica=place))
 
     def _finish(self, row: Finished) -> None:
+        # The order matters: the last row to be settled ends the attempt, which then waits for what the writer was
+        # given.
         self.writer.add(row)
         self.progress.done += 1
         self.backlog.settled()

@@ -69,11 +69,14 @@ async def _seal(output: Store, claimed: Epoch, manifest: Manifest) -> Manifest:
     """Remove files that are not the manifest's, then write it; once it is there, it stays."""
     await claimed.check()
     files = {entry.path for entry in manifest.files}
+    # An interrupted verification may have cut the rows into other files; left there, readers that list the folder
+    # would count rows twice.
     stray = [info.key async for info in output.list("part-") if info.key not in files]
     for key in stray:
         await output.delete(key)
     try:
         await output.create(layout.MANIFEST, manifest.model_dump_json(indent=2).encode())
+    # A verification that was replaced got there first. It read the same parts, so its manifest is as good.
     except ObjectExists:
         return await read_manifest(output)
     return manifest
@@ -139,6 +142,7 @@ class _Check:
         if batch.column(INDEX).null_count or batch.column(REPLICATION).null_count:
             raise _invalid(f"the part {name} has rows without {INDEX} or {REPLICATION}")
         row_positions = positions(batch, self._indexes, self._plan.replications)
+        # The dataset was changed in its place after the attempt began, or the part is not of this evaluation.
         if (row_positions == ABSENT).any():
             row = (
                 batch.slice(int((row_positions == ABSENT).argmax()), 1)

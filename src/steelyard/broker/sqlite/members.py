@@ -91,6 +91,8 @@ def move(connection: sqlite3.Connection, member: Member, batch: Batch) -> None:
         raise Fenced(f"{member.topic}: a batch of group {member.group} has positions without starts")
     held = _positions(connection, member)
     for partition, start in batch.starts.items():
+        # Both are checked in the transaction that writes the outputs. A process that was stopped and goes on an hour
+        # later still believes that it holds the partition; here it finds out, before anything is written.
         if held.get(partition) != start:
             raise Fenced(
                 f"{member.topic}: partition {partition} of group {member.group} went to another member"
@@ -103,6 +105,7 @@ def move(connection: sqlite3.Connection, member: Member, batch: Batch) -> None:
 
 def _live(connection: sqlite3.Connection, member: Member, now: float) -> int:
     """1 when the member is new."""
+    # A member that others took for dead is entered again, with nothing in its hands: what it held is another's.
     renewed = connection.execute(
         "UPDATE members SET renewed = ? WHERE member_group = ? AND topic = ? AND member = ?",
         (now, *member.place, member.name),
@@ -132,6 +135,8 @@ def _bury(connection: sqlite3.Connection, member: Member, now: float) -> int:
 
 
 def _take(connection: sqlite3.Connection, member: Member, partition: int) -> int:
+    # A position that is there stays: the partition goes on where the last member committed, at offset 0 only for the
+    # first.
     row = (*member.place, partition)
     connection.execute("INSERT OR REPLACE INTO holdings VALUES (?, ?, ?, ?)", (*row, member.name))
     connection.execute("INSERT OR IGNORE INTO positions VALUES (?, ?, ?, 0)", row)

@@ -135,6 +135,8 @@ def append(
     now = time.time_ns() // 1000
     when = _time(now)
     query = "UPDATE log SET next = next + ? RETURNING next"
+    # One counter for all partitions, taken in the same transaction as the records: an aborted one leaves no gap, and
+    # two processes never get the same offset.
     (end,) = connection.execute(query, (len(messages),)).fetchall()[0]
     rows: list[Row] = []
     records = []
@@ -200,6 +202,8 @@ def expire_tombstones(connection: sqlite3.Connection, topic: Topic, before: date
     kept = {
         partition: _unread(connection, topic, partition) for partition in {_place(row[0]) for row in rows}
     }
+    # A tombstone that a group has yet to read tells it to delete: removed before, the group's copy keeps the entity
+    # for ever.
     gone = [row for row in rows if row[0] - topic.first(_place(row[0])) < kept[_place(row[0])]]
     connection.executemany("DELETE FROM records WHERE position = ?", gone)
     return len(gone)
@@ -212,6 +216,8 @@ def expire(connection: sqlite3.Connection, topic: Topic, partition: int, before:
         "SELECT position, written FROM records WHERE position >= ? AND position < ? ORDER BY position LIMIT ?",
         (first, first + _unread(connection, topic, partition), limit),
     ).fetchall()
+    # Stops at the first record that stays, also where a clock that went back made a later one look older: a hole in
+    # the middle of a partition would look like compaction.
     gone = next((index for index, (_, written) in enumerate(rows) if written >= bound), len(rows))
     if gone:
         connection.execute(
