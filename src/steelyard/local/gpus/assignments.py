@@ -7,6 +7,7 @@ none away while it lasts.
 import contextlib
 import json
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,9 +68,9 @@ def free(folder: Path) -> None:
 def asked(resources: Mapping[str, float], vendor: str) -> dict[str, int]:
     """The devices of a vendor among the resources that a Pod or a container asks for."""
     return {
-        name: round(amount)
+        name: math.ceil(amount)
         for name, amount in resources.items()
-        if name.startswith(f"{vendor}/") and amount >= 0.5
+        if name.startswith(f"{vendor}/") and amount > 0
     }
 
 

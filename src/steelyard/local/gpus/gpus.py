@@ -1,6 +1,7 @@
 """The kubelet's GPUs: looked at from time to time, given to Pods at their start, taken back at their end."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from steelyard.gpu_settings import GpuSettings
 
 LOOK_SECONDS = 5.0  # between two looks at healthy GPUs
-ABSENT_SECONDS = 60.0  # between two looks whether there is a driver by now
+LONGEST_SECONDS = 60.0  # while there is no driver, or none that answers; the pause grows
 SOONEST, LATEST = 0.1, 2.0  # between two looks while a GPU is to be freed, growing
 ANNOTATION = "steelyard/gpus"
 PREFIX = "gpu.steelyard/"  # of a Node's annotation for one GPU, before its UUID
@@ -63,25 +64,21 @@ class Gpus:
     # ---- looking
 
     async def run(self) -> None:
-        """Look again and again, more often while a GPU is to be freed."""
-        pause = SOONEST
+        """Look again and again: more often while a GPU is to be freed, and less while there is nothing to see."""
+        soon, late = SOONEST, LOOK_SECONDS
         while True:
             absent = self.finder.absence()
             if absent != self.ledger.problem or not absent:
                 await self.look()
-            if absent and not self.finder.has_driver():
+            if not self.finder.has_driver():
                 self._free(tuple(self.ledger.releasing))
-            if absent:
-                await asyncio.sleep(ABSENT_SECONDS)
-                continue
-            freeing = bool(self.ledger.releasing)
-            pause = min(2 * pause, LATEST) if freeing else SOONEST
-            try:
-                async with asyncio.timeout(pause if freeing else LOOK_SECONDS):
+            late = min(2 * late, LONGEST_SECONDS) if self.ledger.problem else LOOK_SECONDS
+            freeing = bool(self.ledger.releasing) and not self.ledger.problem
+            soon = min(2 * soon, LATEST) if freeing else SOONEST
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(soon if freeing else late):
                     await self._wake.wait()
-                self._wake.clear()
-            except TimeoutError:
-                continue
+            self._wake.clear()
 
     async def look(self) -> None:
         """Look once, and act on what is seen."""
@@ -159,7 +156,8 @@ class Gpus:
         }
         assignment = self.ledger.held.get(pod["metadata"]["uid"])
         if assignment is None or not asks[container["name"]]:
-            hidden = self.settings.unasked == "none" and self.finder.has_driver()
+            # Where they cannot be counted nobody could ask for one: then they are as open as without us.
+            hidden = self.settings.unasked == "none" and not self.finder.absence()
             return self.finder.variables(()) if hidden else {}
         uuids = assignments.of_container(pod, container["name"], assignment, asks)
         # Not known while the driver does not answer: then its UUID alone names it.

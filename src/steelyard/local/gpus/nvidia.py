@@ -73,6 +73,9 @@ class Nvidia:
         except TimeoutError:
             self._end()
             return Look(problem=f"NVML has not answered within {seconds:g} s: the NVIDIA driver hangs")
+        except asyncio.CancelledError:
+            self._end()  # its answer would be taken for that to the next question
+            raise
         except (OSError, ValueError) as error:
             self._end()
             return Look(problem=f"NVML cannot be asked: {error}")
@@ -87,6 +90,10 @@ class Nvidia:
         return Look(tuple(devices), frozenset(answer["present"]))
 
     async def _ask(self) -> Json:
+        if self._endings:
+            await asyncio.wait(self._endings, timeout=END_SECONDS)
+        if self._endings:
+            raise OSError("the driver holds a process that was killed, and would hold the next")
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "steelyard.local.gpus.nvml", self._library,

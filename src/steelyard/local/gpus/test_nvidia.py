@@ -1,5 +1,6 @@
 """Tests of the process that asks NVML, on a double of NVIDIA's library."""
 
+import asyncio
 import importlib
 import inspect
 import re
@@ -120,6 +121,19 @@ async def test_a_driver_that_hangs_is_given_up_and_asked_again(gpus: FakeGpus) -
     gpus.write({"uuid": "GPU-a"})
     assert [entry.uuid for entry in (await finder.look()).devices] == ["GPU-a"]
     await finder.close()
+
+
+async def test_a_question_that_was_given_up_leaves_no_answer_behind(gpus: FakeGpus, finder: Nvidia) -> None:
+    gpus.write({"uuid": "GPU-a"})
+    await finder.look()
+    gpus.write({"uuid": "GPU-a"}, hang=True)
+    asking = asyncio.create_task(finder.look())
+    await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    gpus.write({"uuid": "GPU-b"})
+    look = await finder.look()
+    assert [entry.uuid for entry in look.devices] == ["GPU-b"]
 
 
 async def test_a_library_that_cannot_be_used_says_why(gpus: FakeGpus, finder: Nvidia) -> None:
