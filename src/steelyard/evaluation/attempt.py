@@ -12,7 +12,7 @@ from steelyard.evaluation.backlog import Backlog, Work
 from steelyard.evaluation.call import Client, Failure
 from steelyard.evaluation.caps import ReachedCap
 from steelyard.evaluation.clients import get_json, open_client
-from steelyard.evaluation.endings import judged
+from steelyard.evaluation.endings import answer_or_failure
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.feed import feed
 from steelyard.evaluation.meter import Meter, NoMeter
@@ -147,7 +147,7 @@ class Attempt:
         """Ask one row once, and settle what came of it; Stopped where no more calls are made."""
         loop, progress = asyncio.get_running_loop(), self._progress
         replica = await self._pool.acquire()
-        if self._settler.capped and self._settler.judge_caps(beside=1):
+        if self._settler.capped and self._settler.check_caps(beside=1):
             # Another call reached the cap while this one waited for a replica: sent now, it would go beyond it.
             self._pool.give_back(replica)
             raise Stopped
@@ -159,12 +159,12 @@ class Attempt:
         self._world.meter.sent()
         outcome = await replica.client.call(work.body)
         if isinstance(outcome, bytes):
-            outcome = judged(outcome)
+            outcome = answer_or_failure(outcome)
         del progress.calls[work]
         progress.durations.append(loop.time() - sent_at)
         self._pool.release(replica, outcome, sent_at)
         if isinstance(outcome, Failure):
-            self._judge_pool(outcome, replica)
+            self._check_pool(outcome, replica)
         elif self._clock is None:
             # The time limit runs from the first call served: before, the session was only starting.
             seconds = self._plan.client.totalTimeoutSeconds
@@ -179,7 +179,7 @@ class Attempt:
         first call.
         """
         if self._settler.capped:
-            self._settler.judge_caps()
+            self._settler.check_caps()
         caps = self._plan.caps
         if (seconds := caps.max_seconds) is not None:
             left = seconds if caps.seconds_left is None else caps.seconds_left
@@ -187,15 +187,15 @@ class Attempt:
                 left, self._backlog.stop, ReachedCap("seconds", f"the cap of {seconds:g} s is reached")
             )
 
-    def _judge_pool(self, last: Failure, replica: Replica) -> None:
+    def _check_pool(self, last: Failure, replica: Replica) -> None:
         if self._pool.unreachable:
-            self._judge_absence(last, replica)
+            self._check_absence(last, replica)
         elif self._pool.exhausted:
             limit = self._plan.client.transientErrorRetryLimit
             message = f"every replica failed more than {limit} times in a row; the last: {last.message}"
             self._fail(EvaluationFailed("ReplicasFailing", message, permanent=False))
 
-    def _judge_absence(self, last: Failure, replica: Replica) -> None:
+    def _check_absence(self, last: Failure, replica: Replica) -> None:
         """A server that restarts, or loads its model, refuses connections for minutes."""
         seconds = self._plan.wait_for_server
         if self._pool.exhausted:

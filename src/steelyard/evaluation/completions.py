@@ -12,7 +12,7 @@ import orjson
 
 from steelyard.evaluation import stops
 from steelyard.evaluation.call import Client, Failure, Fault, Outcome
-from steelyard.evaluation.endings import judged
+from steelyard.evaluation.endings import answer_or_failure
 from steelyard.types import JsonValue
 
 LIKELIHOOD = b'{"likelihood":'
@@ -102,7 +102,7 @@ class CompletionsClient:
     async def _ask(self, body: bytes) -> Outcome:
         """One request's whole answer: one that was cut short is not seen any more once it is put beside others."""
         outcome = await self.inner.call(body)
-        return judged(outcome) if isinstance(outcome, bytes) else outcome
+        return answer_or_failure(outcome) if isinstance(outcome, bytes) else outcome
 
     def _learn(self, refused: int) -> None:
         self.most_stops = min(self.most_stops, max(0, refused - 1))

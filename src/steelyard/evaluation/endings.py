@@ -43,7 +43,7 @@ UNSTATED = "null"
 """A reason that is there and empty."""
 
 
-def judged(body: bytes) -> Outcome:
+def answer_or_failure(body: bytes) -> Outcome:
     """The answer, put together where it is a stream; or the transient failure of the replica that cut it short."""
     if is_stream(body):
         try:

@@ -95,7 +95,7 @@ class Settler:
                 else:
                     self._again(work, work.tries, outcome.retry_after)
 
-    def judge_caps(self, beside: int = 0) -> bool:
+    def check_caps(self, beside: int = 0) -> bool:
         """Stop when a cap is reached, unless all is done; whether it is. `beside` calls are not sent yet."""
         progress = self.progress
         open_calls = progress.in_flight + progress.lost - beside
@@ -149,7 +149,7 @@ class Settler:
             Finished(work.position, work.index, replication, responses, retried, tokens, place, endings)
         )
         if self.capped:
-            self.judge_caps()
+            self.check_caps()
 
     def _note(self, work: Work, address: str, failure: Failure) -> None:
         """Remember a try that failed: the first ones and the last."""

@@ -25,7 +25,7 @@ from steelyard.evaluation.doubles import (
     tried_rows,
     write_dataset,
 )
-from steelyard.evaluation.endings import judged, unknown_reasons
+from steelyard.evaluation.endings import answer_or_failure, unknown_reasons
 from steelyard.evaluation.engine import evaluate
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import verify
@@ -92,7 +92,7 @@ STREAMS = {
 @pytest.mark.parametrize("name", CUT)
 def test_an_answer_that_its_server_ended_is_a_transient_failure(name: str) -> None:
     body = orjson.dumps(CUT[name])
-    outcome = judged(body)
+    outcome = answer_or_failure(body)
     assert isinstance(outcome, Failure)
     assert outcome.fault is Fault.TRANSIENT
     assert "cut short" in outcome.message
@@ -102,27 +102,27 @@ def test_an_answer_that_its_server_ended_is_a_transient_failure(name: str) -> No
 @pytest.mark.parametrize("name", WHOLE)
 def test_an_answer_that_ended_by_itself_stays_as_it_is(name: str) -> None:
     body = orjson.dumps(WHOLE[name])
-    assert judged(body) is body
+    assert answer_or_failure(body) is body
     assert unknown_reasons(body) == []
 
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_without_its_end_is_a_transient_failure(name: str) -> None:
-    outcome = judged(STREAMS[name])
+    outcome = answer_or_failure(STREAMS[name])
     assert isinstance(outcome, Failure)
     assert outcome.fault is Fault.TRANSIENT
 
 
 def test_a_whole_stream_is_put_together() -> None:
     body = events(delta("4"), delta("2"), delta(reason="stop"), USAGE)
-    whole = judged(body.replace(b"\n", b"\r\n"))
+    whole = answer_or_failure(body.replace(b"\n", b"\r\n"))
     assert isinstance(whole, bytes)
     answer = orjson.loads(whole)
     assert answer["object"] == "chat.completion"
     assert answer["choices"][0]["message"]["content"] == "42"
     assert answer["choices"][0]["finish_reason"] == "stop"
     assert answer["usage"] == USAGE["usage"]
-    texts = judged(events(piece("4"), piece("2", "length")))
+    texts = answer_or_failure(events(piece("4"), piece("2", "length")))
     assert isinstance(texts, bytes)
     assert orjson.loads(texts)["choices"] == [{"index": 0, "finish_reason": "length", "text": "42"}]
 
@@ -134,7 +134,7 @@ def test_calls_of_tools_are_put_together() -> None:
         {"choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": reason}]}
         for calls, reason in [(parts, None), (more, "tool_calls")]
     ]
-    whole = judged(events(*pieces))
+    whole = answer_or_failure(events(*pieces))
     assert isinstance(whole, bytes)
     (call,) = orjson.loads(whole)["choices"][0]["message"]["tool_calls"]
     assert call == {"id": "c", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
@@ -143,7 +143,7 @@ def test_calls_of_tools_are_put_together() -> None:
 @pytest.mark.parametrize(("reason", "unknown"), [("budget", ["budget"]), (None, ["null"]), ("stop", [])])
 def test_a_reason_that_nobody_knows_counts_and_is_named(reason: str | None, unknown: list[str]) -> None:
     body = orjson.dumps(chat(reason))
-    assert judged(body) is body
+    assert answer_or_failure(body) is body
     assert unknown_reasons(body) == unknown
 
 

@@ -139,7 +139,7 @@ def check_rows_that_fail_make_no_comparison_better(rows: list[list[Row]], data: 
     comparison = compare(one, other)
     assert isinstance(comparison, Comparison)
     assert (comparison.difference.value or 0.0) <= 1e-12
-    assert np.isfinite(comparison.chance.p)
+    assert np.isfinite(comparison.p_value.p)
 
 
 ORDER = questions(RIGHT, WRONG, HALF, FAILED, LEFT_OUT), st.booleans(), st.randoms()

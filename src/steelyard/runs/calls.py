@@ -19,7 +19,7 @@ from steelyard.runs.plan import new_epoch
 from steelyard.runs.refusals import Refusals
 from steelyard.runs.request import RunRequest
 from steelyard.runs.resolve import ResolvedRequest
-from steelyard.runs.spending.ledger import SpendingLog
+from steelyard.runs.spending.spending_log import SpendingLog
 
 POLL_SECONDS = 0.25
 DRAIN_SECONDS = 0.02

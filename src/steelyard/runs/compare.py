@@ -48,7 +48,7 @@ def compare_runs(
         if isinstance(one, NotComparable):
             raise UsageError(f"{_name(run)}: not comparable with {_name(runs[0])}, because {one.reason}")
         comparisons.append(one)
-    ps = holm([one.chance.p for one in comparisons])
+    ps = holm([one.p_value.p for one in comparisons])
     sides = [_side(number, run, runs[0], scored[number].file) for number, run in enumerate(runs)]
     binary = all(one.binary for one in comparisons)
     unit: Unit = "share" if binary else scored[0].unit

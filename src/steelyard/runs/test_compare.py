@@ -63,7 +63,7 @@ def test_two_runs_are_paired_row_by_row(made: Made) -> None:
     comparison = compared.others[0].comparison
     assert (comparison.questions, comparison.not_compared, comparison.differ) == (20, 0, 7)
     assert (comparison.baseline.value, comparison.system.value) == (0.65, 0.9)
-    assert comparison.chance.p == pytest.approx(binomtest(1, 7).pvalue)
+    assert comparison.p_value.p == pytest.approx(binomtest(1, 7).pvalue)
     assert {change.kind: change.indexes for change in comparison.changes} == {
         "worse": (8,),
         "better": (1, 2, 3, 4, 5, 6),
@@ -78,7 +78,7 @@ def test_two_runs_are_paired_row_by_row(made: Made) -> None:
 def test_several_runs_are_corrected_for_their_number(made: Made) -> None:
     compared = compare_runs(made("a", "b", "part"))
     ps = [binomtest(1, 7).pvalue, binomtest(0, 5).pvalue]
-    assert [other.comparison.chance.p for other in compared.others] == pytest.approx(ps)
+    assert [other.comparison.p_value.p for other in compared.others] == pytest.approx(ps)
     assert [other.p_holm for other in compared.others] == pytest.approx([2 * min(ps), 2 * min(ps)])
     assert [side.letter for side in compared.sides] == ["A", "B", "C"]
 
@@ -130,8 +130,8 @@ def test_rows_that_hang_together_count_as_one(made: Made) -> None:
     assert (compared.cluster, compared.others[0].comparison.clusters) == ("topic", 2)
     as_scored = compare_runs(made("clustered", "b"))
     assert (as_scored.cluster, as_scored.others[0].comparison.clusters) == ("weight", 4)
-    assert as_scored.others[0].comparison.chance.method.endswith("(3 clusters differ)")
-    assert as_scored.others[0].comparison.chance.p == pytest.approx(0.5)
+    assert as_scored.others[0].comparison.p_value.method.endswith("(3 clusters differ)")
+    assert as_scored.others[0].comparison.p_value.p == pytest.approx(0.5)
     assert compare_runs(made("b", "clustered")).others[0].comparison.clusters is None
 
 
@@ -141,7 +141,7 @@ def test_mean_scores_are_compared_as_numbers(made: Made) -> None:
     comparison = compared.others[0].comparison
     assert (compared.title, compared.unit, comparison.binary) == ("Mean score", "share", False)
     assert comparison.difference.value == pytest.approx(5 * (1 / 3) / 20)
-    assert comparison.chance.method == "exact sign-flip permutation test (7 questions differ)"
+    assert comparison.p_value.method == "exact sign-flip permutation test (7 questions differ)"
     assert comparison.difference.method.startswith("Student's t, jackknife")
     assert comparison.difference.method.endswith("paired by question")
     assert b"Comparison of runs" in page(compared, first)

@@ -95,7 +95,7 @@ def _lines(compared: "ComparedRuns", other: "RunComparison") -> list[str]:
 
     result = other.comparison
     lines = [f"{sentence(other, compared.first, compared.unit)}: {chance_sentence(other)}."]
-    lines.append(f"  {result.chance.method}; interval of {result.difference.method}")
+    lines.append(f"  {result.p_value.method}; interval of {result.difference.method}")
     lines += [f"  different request: {what}" for what in other.side.differs]
     for changes in result.changes:
         if changes.total:

@@ -129,4 +129,4 @@ def _methods(comparison: Comparison) -> Iterator[tuple[str, str]]:
     yield "Rows now", str(comparison.system_rows)
     yield "Rows in the earlier audit", str(comparison.baseline_rows)
     yield "Method of the interval", comparison.difference.method
-    yield "How chance was judged", f"{comparison.chance.method}, two-sided, p = {comparison.chance.p:.3g}"
+    yield "How chance was judged", f"{comparison.p_value.method}, two-sided, p = {comparison.p_value.p:.3g}"

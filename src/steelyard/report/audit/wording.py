@@ -113,7 +113,7 @@ def _compare_scores(comparison: Comparison, baseline: str, unit: Unit) -> str:
 
 def chance_sentence(comparison: Comparison) -> str:
     """Say whether the difference could be chance, in words that need no training."""
-    low, high, p = comparison.difference.low or 0.0, comparison.difference.high or 0.0, comparison.chance.p
+    low, high, p = comparison.difference.low or 0.0, comparison.difference.high or 0.0, comparison.p_value.p
     if comparison.difference.value == 0:
         return "The questions asked show no difference; a small one may still be there."
     beyond = low > 0 or high < 0

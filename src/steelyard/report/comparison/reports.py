@@ -97,7 +97,7 @@ class Comparison:
     """All rows of both sides by status, including those of questions that are not compared."""
     difference: Estimate
     """The system's share of right answers, or mean score, less the baseline's; every question has the same weight."""
-    chance: PValue
+    p_value: PValue
     contingency: Contingency
     changes: tuple[ChangedQuestions, ...]
     binary: bool = True
@@ -182,7 +182,7 @@ def _difference_fields(before: _Side, now: _Side, binary: bool) -> dict[str, Any
         least = detectable_mean(estimate.error or 0.0, counted) if testable else None
     return {
         "difference": estimate,
-        "chance": p,
+        "p_value": p,
         "binary": binary,
         "differ": differ,
         "clusters": counted,
@@ -334,8 +334,8 @@ def comparison_numbers(comparison: Comparison | NotComparable) -> dict[str, Any]
         "system": comparison.system.value,
         "rows": {"baseline": comparison.baseline_rows.numbers(), "system": comparison.system_rows.numbers()},
         "difference": comparison.difference,
-        "p": comparison.chance.p,
-        "test": comparison.chance.method,
+        "p": comparison.p_value.p,
+        "test": comparison.p_value.method,
         "counts": {
             "bothRight": comparison.contingency.both_right,
             "onlyBaseline": comparison.contingency.only_baseline,

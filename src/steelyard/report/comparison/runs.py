@@ -244,7 +244,7 @@ def overview(compared: ComparedRuns) -> Table:
                 run.side.model,
                 score_text(comparison.system, compared.unit),
                 difference_text(comparison.difference, compared.unit),
-                small_p(comparison.chance.p),
+                small_p(comparison.p_value.p),
                 small_p(run.p_holm),
                 count(changes_of(comparison, "worse").total),
                 count(changes_of(comparison, "better").total),
@@ -306,7 +306,7 @@ def _section(compared: ComparedRuns, run: RunComparison, texts: dict[int, str]) 
         ),
         methods=(
             ("Interval", comparison.difference.method),
-            ("p value", f"{comparison.chance.p:.4g}, {comparison.chance.method}"),
+            ("p value", f"{comparison.p_value.p:.4g}, {comparison.p_value.method}"),
             ("Corrected", f"{run.p_holm:.4g}, Holm (1979), {len(compared.others)} comparisons"),
             ("Power", power_line(comparison, unit)),
         ),

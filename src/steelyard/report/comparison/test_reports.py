@@ -125,7 +125,7 @@ def test_the_order_of_rows_says_nothing_and_the_other_way_round_it_is_the_opposi
     chances.shuffle(items)
     assert compared(before, {k: chances.sample(said, len(said)) for k, said in items}) == comparison
     assert opposite.difference.value == pytest.approx(-comparison.difference.value)  # type: ignore[operator]
-    assert opposite.chance == comparison.chance
+    assert opposite.p_value == comparison.p_value
     assert opposite.contingency.only_system == comparison.contingency.only_baseline
     assert (
         comparison.contingency.both_right
@@ -154,7 +154,7 @@ def test_scores_between_right_and_wrong_are_compared_as_numbers() -> None:
     comparison = compare(graded([0.5, 0.0, 1.0, 0.25]), graded([0.75, 0.0, 1.0, 1.0]))
     assert isinstance(comparison, Comparison)
     assert (comparison.binary, comparison.differ, comparison.difference.value) == (False, 2, 0.25)
-    assert comparison.chance.p == pytest.approx(0.5)
+    assert comparison.p_value.p == pytest.approx(0.5)
     assert [(change.kind, change.indexes) for change in comparison.changes] == [
         ("worse", ()),
         ("better", (3, 0)),
@@ -166,7 +166,7 @@ def test_full_marks_or_none_are_compared_as_right_and_wrong() -> None:
     comparison = compare(graded([1.0, 0.0, 1.0]), graded([1.0, 1.0, 1.0]))
     assert isinstance(comparison, Comparison)
     assert comparison.binary
-    assert comparison.chance.method == "McNemar's exact test (1 questions differ)"
+    assert comparison.p_value.method == "McNemar's exact test (1 questions differ)"
 
 
 def test_a_question_without_a_score_on_one_side_is_left_out() -> None:
@@ -183,8 +183,8 @@ def test_questions_of_a_cluster_count_as_one() -> None:
     assert isinstance(apart, Comparison)
     assert isinstance(together, Comparison)
     assert (apart.clusters, together.clusters) == (None, 7)
-    assert apart.chance.p == pytest.approx(2 / 2**6)
-    assert together.chance.p == 1.0
+    assert apart.p_value.p == pytest.approx(2 / 2**6)
+    assert together.p_value.p == 1.0
     assert together.difference.low < 0 < apart.difference.low  # type: ignore[operator]
 
 

@@ -8,8 +8,8 @@ from steelyard.evaluation.caps import Others, Prices, Usage
 from steelyard.runs.folder import RunFolder, open_run
 from steelyard.runs.queries import tokens
 from steelyard.runs.request import RunRequest
-from steelyard.runs.spending.ledger import Spent, spent_in
 from steelyard.runs.spending.prices import PriceSpec
+from steelyard.runs.spending.spending_log import Spent, spent_in
 from steelyard.types import JsonValue
 
 MODEL = "model"
@@ -99,7 +99,7 @@ def _account(account: Spender) -> Mapping[str, JsonValue]:
 
 
 def _spent(folder: RunFolder) -> Spent:
-    """The ledger; for answers that no ledger counted, at least the tokens that stand beside them."""
+    """The spending log; for answers that no spending log counted, at least the tokens that stand beside them."""
     spent = spent_in(folder)
     if not folder.verified:
         return spent

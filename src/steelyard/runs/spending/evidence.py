@@ -1,4 +1,4 @@
-"""The check of a report's costs against the ledger of its run."""
+"""The check of a report's costs against the spending log of its run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from steelyard.report.evidence.files import Check, fault
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.request import RunRequest
 from steelyard.runs.spending.accounts import accounts, spending
-from steelyard.runs.spending.ledger import FOLDER
+from steelyard.runs.spending.spending_log import FOLDER
 
 
 def spent_again(folder: RunFolder, request: RunRequest, numbers: Path) -> Iterator[Check]:

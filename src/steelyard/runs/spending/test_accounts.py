@@ -16,8 +16,8 @@ from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.request import Limits, RubricSpec, RunRequest
 from steelyard.runs.run import run
 from steelyard.runs.spending.accounts import accounts, others_of
-from steelyard.runs.spending.ledger import SpendingLog, Spent, spent_in
 from steelyard.runs.spending.prices import PriceSpec
+from steelyard.runs.spending.spending_log import SpendingLog, Spent, spent_in
 from steelyard.types import JsonValue
 
 A_CALL = 12
@@ -125,12 +125,12 @@ async def test_a_cap_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
     assert len(server.bodies) <= 2  # calls go one by one until one says what it used
 
 
-def test_a_ledger_is_of_one_attempt(tmp_path: Path) -> None:
+def test_a_spending_log_is_of_one_attempt(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     first, second = SpendingLog(folder, "1"), SpendingLog(folder, "2")
-    for ledger, tokens in ((first, 10), (second, 20)):
-        ledger.sent()
-        ledger.answered(Usage(tokens, 1))
+    for log, tokens in ((first, 10), (second, 20)):
+        log.sent()
+        log.answered(Usage(tokens, 1))
     first.sent()
     second.sent()
     second.unsent()
@@ -149,8 +149,8 @@ async def test_others_are_those_who_spent(tmp_path: Path) -> None:
     assert others_of(all_accounts, "two") == Others(60 * A_CALL, 0.0, ("model", "one"))
 
 
-async def test_answers_that_no_ledger_counted_are_counted_from_the_outputs(tmp_path: Path) -> None:
-    """Runs of older versions have no ledger, and a power loss may take one."""
+async def test_answers_that_no_spending_log_counted_are_counted_from_the_outputs(tmp_path: Path) -> None:
+    """Runs of older versions have no spending log, and a power loss may take one."""
     async with endpoint(judging) as server:
         request = asked_with(tmp_path, server)
         await run(request, tmp_path / "run")

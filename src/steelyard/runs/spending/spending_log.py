@@ -36,7 +36,7 @@ class Spent:
 
 
 def spent_in(folder: RunFolder) -> Spent:
-    """Sums the ledgers of all attempts of the run in `folder`, without the runs of its judges."""
+    """Sums the spending logs of all attempts of the run in `folder`, without the runs of its judges."""
     paths = sorted((folder.path / FOLDER).glob("*"))
     return sum((_read(path.read_bytes()) for path in paths), Spent())
 
