@@ -144,7 +144,7 @@ async def test_what_is_none_of_ours_is_refused(accounts: Accounts, tokens: Token
         jwt.encode(claims, stranger, algorithm="EdDSA"),
         jwt.encode({"sub": "x"}, own, algorithm="EdDSA", headers={"kid": kid}),
     ):  # fmt: skip
-        assert "none of ours" in await refusal(tokens, forged), forged
+        assert "not issued by this platform" in await refusal(tokens, forged), forged
 
 
 async def test_a_token_is_the_very_one_that_was_given_out(accounts: Accounts, tokens: Tokens) -> None:

@@ -132,7 +132,7 @@ class Tokens:
         try:
             claims = await self._signatures.claims(token)
         except NotOurs as error:
-            raise Unauthenticated(f"the token is none of ours: {error}") from error
+            raise Unauthenticated(f"the token was not issued by this platform: {error}") from error
         stored = await self._accounts.key(str(claims["jti"]))
         # The digest too: a token that was signed anew for the same key id is not the one that was given out.
         if stored is None or stored[1] != digest.hex():

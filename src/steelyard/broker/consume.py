@@ -82,7 +82,7 @@ async def consume(
                 except Fenced as error:
                     # Nothing of the batch was written, and the other member gets the same records: what this one did
                     # was in vain, no more.
-                    _log.warning("%s; that one goes on there", error)
+                    _log.warning("%s; the new owner continues there", error)
     finally:
         await inbox.close()
 

@@ -197,7 +197,9 @@ def _make_secret(path: Path) -> None:
         text = ""
     if text is None or len(text) < LEAST_SECRET:
         if text is not None:
-            _log.warning("%s: was damaged; it is made anew, and what was signed with it counts no more", path)
+            _log.warning(
+                "%s: was damaged; it is created again, and what was signed with it is no longer valid", path
+            )
         write_atomically(path, secrets.token_urlsafe(32))
 
 

@@ -283,7 +283,7 @@ async def supervise(options: Options, say: Callable[[str], None]) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, stop_or_kill)
         await up.run(stopping)
-        say("stopped; steelyard up goes on from here")
+        say("stopped; the next steelyard up continues from here")
     finally:
         lock.release()
 

@@ -90,12 +90,12 @@ def _needs_tokenizer(resolved: ResolvedRequest, tokenizer: Tokenizer | None) -> 
     name = resolved.request.source.stem
     if tokenizer is None:
         return (
-            f"{name}: asks for the likelihood of whole texts, which needs an endpoint with /tokenize; "
+            f"{name}: needs the likelihood of whole texts; this needs an endpoint with /tokenize; "
             f"{resolved.request.urls[0]} has none. Run it by lm-eval itself, with the model's tokenizer"
         )
     return (
-        f"{name}: asks for the likelihood of whole texts, and {resolved.request.urls[0]} does not tell which token "
-        "stands before a text. Name it: --task 'lm_eval:NAME?prefix_token_id=N' (the model's BOS, else its EOS)"
+        f"{name}: needs the likelihood of whole texts, and {resolved.request.urls[0]} does not report which token "
+        "precedes a text. Name it: --task 'lm_eval:NAME?prefix_token_id=N' (the model's BOS, else its EOS)"
     )
 
 

@@ -77,7 +77,7 @@ async def enter(log: Log, address: str, outlets: Outlets, advice: str) -> None:
         faults = "; ".join(f"{name}: {fault}" for name, fault in inspection.faults.items())
         raise LogRefused(f"log {address} (id {log.id[:8]}, epoch {log.epoch}) is refused: {faults}. {advice}")
     for name in sorted(inspection.rebuilt):
-        _log.warning("%s: is lost or of another log; it is built anew from log %s", name, address)
+        _log.warning("%s: is lost or belongs to another log; it is built again from log %s", name, address)
     for name, outlet in outlets.all().items():
         origin = inspection.origins[name]
         if origin is None or (origin.log, origin.epoch) != (log.id, log.epoch):
@@ -103,7 +103,7 @@ async def inspect(log: Log, outlets: Outlets) -> Inspection:
         origin and (not origin.positions or any(origin.positions.values())) for origin in origins.values()
     )
     if origins[accounts] is None and accounts not in faults and (records or used):
-        faults[accounts] = "is empty, and the log is not: accounts, tokens and claims would begin anew"
+        faults[accounts] = "is empty, and the log is not: accounts, tokens and claims would start empty"
     known = origins[accounts]
     if origins[storage] is None and storage not in faults and records and known is not None and known.log:
         faults[storage] = f"lacks {IDENTITY}: it is empty, or another installation's"

@@ -44,7 +44,7 @@ async def get(context: RequestContext) -> Response:
 
 
 async def revoke(context: RequestContext) -> Response:
-    """Null; the token that the path names, or else every token, counts no more."""
+    """Null; the token that the path names, or else every token, is no longer valid."""
     account = await load_account(context, "edit")
     jti = context.values.get("jti")
     count = await context.api.accounts.revoke(account.id or "", jti)

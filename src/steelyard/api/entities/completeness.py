@@ -40,7 +40,7 @@ class Completeness:
     async def check(self) -> None:
         """Raise Unavailable until the view is complete."""
         if not await self._is_complete():
-            raise Unavailable("the view of the log is being built anew, and does not show everything yet")
+            raise Unavailable("the view is being rebuilt from the log, and is not complete yet")
 
     async def _is_complete(self) -> bool:
         if not self._complete:

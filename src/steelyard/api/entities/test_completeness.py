@@ -17,7 +17,7 @@ async def test_a_view_is_complete_from_the_log_of_the_start_on() -> None:
     await log.publish([Message(STATE, f"e{number}", b"{}") for number in range(20)])
     completeness = Completeness(log, view)
     await completeness.begin()
-    with pytest.raises(Unavailable, match="built anew"):
+    with pytest.raises(Unavailable, match="being rebuilt"):
         await completeness.check()
     ends = await log.ends(STATE)
     await view.apply([], log.epoch, {partition: end - 1 for partition, end in ends.items()})

@@ -22,7 +22,7 @@ Schemas = Mapping[tuple[Any, Mode], Json]
 
 _ERRORS: dict[int, str] = {
     400: "The request as such is not readable; `field` names what of it.",
-    401: "The token is missing, or counts no more.",
+    401: "The token is missing, or no longer valid.",
     403: "The token's grants, or the signature of the URL, do not reach so far.",
     404: "There is no such thing, as far as the token may see.",
     409: "The entity's state does not allow it.",

@@ -76,7 +76,7 @@ def _say_anew(*paths: Path) -> None:
     """Warns only where files were there: a first start makes everything."""
     if any(path.exists() for path in paths):
         names = " and ".join(str(path) for path in paths)
-        _log.warning("%s are made anew: one is lost, damaged, about to end or not yet valid", names)
+        _log.warning("%s are created again: one is lost, damaged, about to end or not yet valid", names)
 
 
 def _is_due(path: Path, now: datetime) -> bool:

@@ -104,7 +104,7 @@ def read_payload(data: bytes, key: "Ed25519PublicKey | None" = None) -> tuple[by
     # covers, would both pass as the report's attestation.
     encoded = [{"keyid": keyid, "sig": _base64(signature)} for keyid, signature in signatures]
     if _json({"payload": _base64(payload), "payloadType": PAYLOAD, "signatures": encoded}) != data:
-        raise BadAttestation("is not written as envelopes of ours are")
+        raise BadAttestation("is not in the form of an envelope that Steelyard writes")
     if key is not None:
         _check_signature(payload, signatures, key)
     return payload, True

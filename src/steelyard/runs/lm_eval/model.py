@@ -221,7 +221,7 @@ def _request(instance: JsonValue, *, chat: bool) -> Request:
         )
     if chat:
         raise UsageError(
-            f"--task lm_eval:{place[0]}: asks for likelihoods, which chat endpoints do not tell; leave out chat=true"
+            f"--task lm_eval:{place[0]}: needs likelihoods, which chat endpoints do not report; leave out chat=true"
         )
     if instance.request_type == ROLLING:
         return Request(ROLLING, *place, instance.args[0])

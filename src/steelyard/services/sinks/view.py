@@ -34,7 +34,7 @@ async def run_view_sink(log: Log, view: View, *, stop: asyncio.Event) -> None:
     ends = await log.ends(STATE)
     positions = await view.positions(log.epoch)
     if positions and await left_behind(log, positions):
-        _log.warning("the view was away for too long: everything is read anew")
+        _log.warning("the view was not updated for too long: everything is read again")
         # Tombstones that it missed are gone: only a whole reading, and a sweep, tell what was forgotten (rule 8).
         await view.restart(log.epoch)
 

@@ -42,7 +42,7 @@ class SqliteView:
                 raise
             except (Damaged, WrongSchema) as error:
                 aside = await asyncio.to_thread(_put_aside, Path(path), inode)
-                _log.warning("%s; it is kept as %s, and the view is built anew from the log", error, aside)
+                _log.warning("%s; it is kept as %s, and the view is built again from the log", error, aside)
                 database = await Database.open(path, MIGRATIONS)
             await database.write(lambda connection: connection.execute(_CACHE))
             return cls(database, bounds)
