@@ -36,12 +36,15 @@ class Retries:
         wait = retry_after(response, datetime.now(UTC))
         if wait is None:
             return self._pause(number)
+        # Clients that were refused together are told the same time; a little chance keeps them from coming back
+        # together.
         return None if wait > self.patience else wait + self.between(0, self.first)
 
     def after_fault(
         self, number: int, error: Exception, *, met: bool = True, repeatable: bool = True
     ) -> float | None:
         """Return the seconds after an error without an answer; `repeatable` if a second effect does no harm."""
+        # The request may have arrived, and its answer been lost: sent again, it would have its effect twice.
         if not (repeatable or isinstance(error, UNSENT)):
             return None
         return self._pause(number) if number < min(self.tries, self.tries if met else self.unmet) else None

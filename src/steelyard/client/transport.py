@@ -48,6 +48,8 @@ class Sender:
         )
 
     def after_answer(self, number: int, call: Call[T], response: httpx.Response) -> float | None:
+        # Any answer counts, also a refusal: the address is right, so a fault later on is a restart, which takes
+        # longer.
         self.met = True
         return self.retries.after_answer(number, response, repeatable=call.repeatable)
 
@@ -159,4 +161,6 @@ class AsyncTransport:
         try:
             return await asyncio.to_thread(step.do, Carrier(self.files, given_up.is_set))
         finally:
+            # Also when this task was cancelled: the thread goes on to the end of the piece that it is at, and stops
+            # there.
             given_up.set()

@@ -102,9 +102,11 @@ async def _answers(resolved: ResolvedRequest, plan: Plan, context: RunContext) -
     try:
         manifest = await read_manifest(resolved.folder.outputs)
     except ObjectMissing:
+        # Before the first call: answers that are paid for are never without the record of who gave them.
         for server in resolved.servers:
             await record_server(resolved.folder.outputs, server)
         resumed = await call_all(resolved, await prepare_plan(resolved, plan, context), context)
+        # Verification would take long after Ctrl-C; nothing is lost, since every answer is durable.
         if context.stop.is_set():
             raise Interrupted(
                 f"stopped; every row is answered, to go on: steelyard eval run {resolved.folder.path}"
@@ -121,6 +123,7 @@ async def _answers(resolved: ResolvedRequest, plan: Plan, context: RunContext) -
 async def _settle_folder(resolved: ResolvedRequest, plan: Plan) -> None:
     """Write `run.yaml` and the dataset before anything is called; UsageError when the folder holds another run."""
     folder = resolved.folder
+    # The folder has no rows yet, or an earlier command died before it had written them.
     if not await asyncio.to_thread(check_unchanged, resolved):
         few = await asyncio.to_thread(first_rows, resolved.rows, resolved.source)
         check_rows(plan.request, few, resolved.request.source.location)
@@ -129,4 +132,5 @@ async def _settle_folder(resolved: ResolvedRequest, plan: Plan) -> None:
             await folder.inputs.put_file(INPUTS_FILE, path)
         finally:
             path.unlink(missing_ok=True)
+    # Last: a folder with run.yaml has its rows, so `eval run FOLDER` can go on from there.
     await folder.write(resolved.request)

@@ -112,6 +112,7 @@ def _put_aside(path: Path, inode: int | None) -> Path:
     turn = Turn(path)
     try:
         with turn.taken():
+            # Of two processes that find the same damaged file, the second would put the new view aside.
             if _inode(path) == inode:
                 for suffix in ("-wal", "-shm"):
                     Path(f"{path}{suffix}").unlink(missing_ok=True)

@@ -28,6 +28,7 @@ class Old:
 def enter(connection: sqlite3.Connection, epoch: int) -> tuple[int, int]:
     """Return the current resync, and the last that was swept. A later epoch begins one; an earlier epoch raises."""
     current, resync, swept = connection.execute("SELECT epoch, resync, swept FROM state").fetchone()
+    # A sink that was replaced while it stood still: its positions are those of a log that is not the truth any more.
     if epoch < current:
         raise ViewError(f"epoch {epoch} is over: the view has seen epoch {current}")
     if epoch > current:
@@ -67,6 +68,7 @@ def apply(
     resync, _ = enter(connection, epoch)
     latest: dict[str, tuple[Change, Found]] = {}
     for change, entity in changes:
+        # A batch may hold several states of one entity, and one that was delivered again out of its order.
         if change.id not in latest or latest[change.id][0].position < change.position:
             latest[change.id] = change, entity
     by_kind: dict[str, dict[str, tuple[Change, Entity]]] = defaultdict(dict)
@@ -79,6 +81,7 @@ def apply(
     _forget(connection, [change for change, entity in latest.values() if entity is None], resync, forgotten)
     connection.executemany(
         "INSERT INTO positions VALUES (?, ?)"
+        # A batch that is delivered again must not move the view's position back.
         " ON CONFLICT (partition) DO UPDATE SET position = max(position, excluded.position)",
         positions.items(),
     )
@@ -118,6 +121,7 @@ def _put(
     for id, (change, entity) in entities.items():
         known = old.get(id)
         place = known.place if known else forgotten.get(id)
+        # Deliveries repeat: an older state must neither replace a newer one nor bring a forgotten entity back.
         if place is not None and place >= (resync, change.position):
             continue
         if known:
@@ -126,6 +130,7 @@ def _put(
             fresh.append((change, entity))
     _insert(connection, kind, fresh, resync)
     _update(connection, kind, newer, resync)
+    # A restored entity: its mark of being forgotten would outrank its next states.
     revived = [(change.id,) for change, _ in fresh if change.id in forgotten]
     connection.executemany("DELETE FROM forgotten WHERE id = ?", revived)
 
@@ -230,6 +235,7 @@ def sweep(connection: sqlite3.Connection, epoch: int, before: Mapping[int, int])
     if swept == resync:
         return 0
     reached: dict[int, int] = dict(connection.execute("SELECT partition, position FROM positions"))
+    # What a resync has not yet named is not gone: swept too early, entities would vanish that the log still has.
     if behind := [partition for partition, end in before.items() if reached.get(partition, 0) < end]:
         raise ViewError(f"the resync has not come to the end of partitions {behind}")
     count = 0
