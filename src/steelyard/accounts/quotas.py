@@ -36,7 +36,8 @@ _CPU_MEMORY = {
 }
 """Processors and memory that a workflow of a kind counts as."""
 _LimitOf = Callable[[str, str], Decimal | None]
-_ANY_GPU = "nvidia.com/gpu"
+_GPUS, _INSTANCES = "nvidia.com/gpu", "nvidia.com/mig-"
+SHOWN = 3  # holders that a message names
 _GPU = "nvidia.com/gpu-"  # before the name of a model
 
 
@@ -97,7 +98,23 @@ def _short(claim: Claim, held: Sequence[Claim], limit_of: _LimitOf, principal: s
     for resource in claim.quantities:
         limit = limit_of(claim.account, resource)
         if limit is not None and (said := _said(claim, held, principal, resource, limit)):
-            yield Shortage(principal, resource, said)
+            # Who holds an account's own GPUs, its owner may know, and can end.
+            yield Shortage(
+                principal, resource, said if principal == GLOBAL else said + _holders(held, resource)
+            )
+
+
+def _holders(held: Sequence[Claim], resource: str) -> str:
+    """Name who holds GPUs; of another resource nobody, since there are too many."""
+    if not resource.startswith((_GPUS, _INSTANCES)):
+        return ""
+    names = [
+        f"{claim.kind} {claim.id} has {claim.quantities[resource]}"
+        for claim in held
+        if resource in claim.quantities
+    ]
+    more = [f"{len(names) - SHOWN} more"] if len(names) > SHOWN else []
+    return f" ({'; '.join(names[:SHOWN] + more)})" if names else ""
 
 
 def _over(claim: Claim, admitted: Sequence[Claim], rate: RateSettings, now: datetime) -> Iterator[Shortage]:
@@ -138,7 +155,7 @@ def _taken(text: str) -> Decimal:
 def _name(resource: str) -> str:
     if resource == ADMITTED:
         return "admitted workflows"
-    if resource == _ANY_GPU:
+    if resource == _GPUS:
         return "GPUs"
     return f"{resource.removeprefix(_GPU).upper()} GPUs" if resource.startswith(_GPU) else resource
 

@@ -91,13 +91,17 @@ def test_a_quantity_that_an_older_program_kept_lifts_no_quota_and_bars_nobody(st
         (claim(), [claim("b")] * 199, []),
         (claim(), [claim("b")] * 200, ["Global quota exceeded: admitted workflows: 200/200"]),
         (gpus(T4, 8), [gpus(T4, 8)], []),
-        (gpus(T4, 8), [gpus(T4, 12)], ["Account quota exceeded: T4 GPUs: 12/16"]),
+        (gpus(T4, 8), [gpus(T4, 12)], ["Account quota exceeded: T4 GPUs: 12/16 (Evaluation a None has 12)"]),
         (gpus(L4, 8), [gpus(L4, 12, "b")], ["Global quota exceeded: L4 GPUs: 12/16"]),
         (gpus(T4, 1), [gpus(L4, 16)], []),
         (gpus(H100, 17), [], ["Account quota exceeded: H100 GPUs: 0/16, and this alone takes 17"]),
         (gpus(H100, 16, "b"), [gpus(H100, 16)] * 9, []),
-        (gpus(ANY, 8), [gpus(ANY, 12)], ["Account quota exceeded: GPUs: 12/16"]),
-        (gpus(MIG, 1), [gpus(MIG, 16)], [f"Account quota exceeded: {MIG}: 16/16"]),
+        (gpus(ANY, 8), [gpus(ANY, 12)], ["Account quota exceeded: GPUs: 12/16 (Evaluation a None has 12)"]),
+        (
+            gpus(MIG, 1),
+            [gpus(MIG, 16)],
+            [f"Account quota exceeded: {MIG}: 16/16 (Evaluation a None has 16)"],
+        ),
     ],
 )
 def test_the_default_quotas(one: Claim, held: list[Claim], messages: list[str]) -> None:

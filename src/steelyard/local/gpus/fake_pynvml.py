@@ -3,8 +3,8 @@
 STEELYARD_FAKE_NVML names the file; what it says holds from the next call on:
 `{"gpus": [{"uuid": …, "bus": …, "memory": …, "used": …, "pids": [], "error": 15, "xids": [79], "held_by": …,
 "late": 1.0, "mig": [{"uuid": …, "name": …, "slices": 1, "compute": 1, "memory_mib": …}]}], "init": 9, "hang": true}`.
-`held_by` names an environment variable: processes that have it, and the GPU, hold it until `late` seconds after their
-end.
+`cannot` lists what a GPU cannot tell: memory, processes, events. `held_by` names an environment variable: processes
+that have it, and the GPU, hold it until `late` seconds after their end.
 """
 
 import json
@@ -68,6 +68,14 @@ def _entry(handle: Handle) -> Json:
     return entry
 
 
+def _able(handle: Handle, ability: str) -> Json:
+    """The entry of a GPU that has an ability; `cannot` lists those that it lacks."""
+    entry = _entry(handle)
+    if ability in entry.get("cannot", ()):
+        raise NVMLError_NotSupported(3)
+    return entry
+
+
 def nvmlInit() -> None:  # noqa: N802
     if error := _state().get("init"):
         raise NVMLError(error)
@@ -95,13 +103,13 @@ def nvmlDeviceGetPciInfo(handle: Handle) -> Any:  # noqa: N802
 
 
 def nvmlDeviceGetMemoryInfo(handle: Handle) -> Any:  # noqa: N802
-    entry = _entry(handle)
+    entry = _able(handle, "memory")
     total = entry["memory_mib"] << 20 if "memory_mib" in entry else entry.get("memory", 80 << 30)
     return SimpleNamespace(total=total, used=entry.get("used", 0))
 
 
 def nvmlDeviceGetComputeRunningProcesses(handle: Handle) -> list[Any]:  # noqa: N802
-    entry = _entry(handle)
+    entry = _able(handle, "processes")
     pids = {*entry.get("pids", ()), *_holders(entry)}
     return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in sorted(pids)]
 
@@ -154,7 +162,7 @@ def nvmlEventSetCreate() -> object:  # noqa: N802
 
 
 def nvmlDeviceRegisterEvents(handle: Handle, eventTypes: int, eventSet: object) -> None:  # noqa: N802, N803
-    _entry(handle)
+    _able(handle, "events")
 
 
 def nvmlEventSetWait_v2(eventSet: object, timeoutms: int) -> Any:  # noqa: N802, N803

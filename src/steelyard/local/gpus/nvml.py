@@ -5,6 +5,7 @@ of resources are those of NVIDIA's device plugin for Kubernetes, with its strate
 by its profile, a GPU without MIG as nvidia.com/gpu.
 """
 
+import contextlib
 import importlib
 import json
 import math
@@ -17,17 +18,22 @@ from steelyard.types import Json
 GPU = "nvidia.com/gpu"
 HARMLESS = frozenset({13, 31, 43, 45, 68, 109})
 """Xid errors that a program causes and that end with it; the device plugin passes over the same ones."""
+MOST_ERRORS = 1000  # read at one look
 _PROFILE = re.compile(r"\bMIG ((?:\d+c\.)?\d+g\.\d+gb(?:[+-][\w.,+-]+)?)$")
 _GIB = 1 << 30
 
 
-def mig_resource(name: str, slices: int, compute: int, mib: int, whole: int) -> str:
-    """The resource of an instance of MIG: by the profile in its name, else by its slices and its part of the memory.
+def named_resource(name: str) -> str:
+    """Return the resource of an instance of MIG by the profile in its name; empty where older drivers give none."""
+    profile = _PROFILE.search(name)
+    return f"nvidia.com/mig-{profile[1].replace('+', '.')}" if profile else ""
+
+
+def mig_resource(slices: int, compute: int, mib: int, whole: int) -> str:
+    """Return the resource of an instance of MIG by its slices and its part of the memory.
 
     `mib` is its memory in MiB, `whole` the GPU's in bytes.
     """
-    if known := _PROFILE.search(name):
-        return f"nvidia.com/mig-{known[1].replace('+', '.')}"
     eighths = math.ceil(mib * (1 << 20) / whole * 8) / 8
     size = round(eighths * ((whole + _GIB - 1) // _GIB))
     parts = f"{slices}g.{size}gb" if compute == slices else f"{compute}c.{slices}g.{size}gb"
@@ -47,7 +53,10 @@ class Nvml:
     def _follow_errors(self) -> Any:
         """Ask to be told of critical errors. GPUs that cannot tell are asked for nothing."""
         nvml = self._nvml
-        events = nvml.nvmlEventSetCreate()
+        try:
+            events = nvml.nvmlEventSetCreate()
+        except nvml.NVMLError_NotSupported:
+            return None
         for index in range(nvml.nvmlDeviceGetCount()):
             try:
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -74,7 +83,7 @@ class Nvml:
 
     def _note_errors(self) -> None:
         nvml = self._nvml
-        while True:
+        for _ in range(MOST_ERRORS if self._events is not None else 0):
             try:
                 event = nvml.nvmlEventSetWait_v2(self._events, 0)
             except nvml.NVMLError:  # a time-out: there is none
@@ -105,7 +114,6 @@ class Nvml:
 
     def _instances(self, handle: Any, gpu: str) -> list[Json]:
         nvml = self._nvml
-        whole = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
         instances = []
         for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
             try:
@@ -113,24 +121,28 @@ class Nvml:
             except nvml.NVMLError_NotFound:
                 continue
             facts = self._facts(instance, _text(nvml.nvmlDeviceGetUUID(instance)))
-            sizes = nvml.nvmlDeviceGetAttributes_v2(instance)
-            slices, compute = int(sizes.gpuInstanceSliceCount), int(sizes.computeInstanceSliceCount)
-            resource = mig_resource(facts["name"], slices, compute, int(sizes.memorySizeMB), whole)
+            resource = named_resource(facts["name"]) or self._sized_resource(handle, instance)
             instances.append({**facts, "resource": resource, "gpu": gpu})
         return instances
 
+    def _sized_resource(self, gpu: Any, instance: Any) -> str:
+        """Return the resource of an instance whose name does not tell; the memory of a divided GPU takes privileges."""
+        sizes = self._nvml.nvmlDeviceGetAttributes_v2(instance)
+        slices, compute = int(sizes.gpuInstanceSliceCount), int(sizes.computeInstanceSliceCount)
+        whole = int(self._nvml.nvmlDeviceGetMemoryInfo(gpu).total)
+        return mig_resource(slices, compute, int(sizes.memorySizeMB), whole)
+
     def _facts(self, handle: Any, uuid: str) -> Json:
+        """Return what there is to know of a device. WSL does not tell processes, nor a built-in GPU its memory."""
         nvml = self._nvml
-        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-        return {
-            "uuid": uuid,
-            "name": _text(nvml.nvmlDeviceGetName(handle)),
-            "memory": int(memory.total),
-            "used": int(memory.used),
-            "processes": sorted(
-                {int(entry.pid) for entry in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
-            ),
-        }
+        facts: Json = {"uuid": uuid, "name": _text(nvml.nvmlDeviceGetName(handle))}
+        with contextlib.suppress(nvml.NVMLError_NotSupported):
+            memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+            facts |= {"memory": int(memory.total), "used": int(memory.used)}
+        with contextlib.suppress(nvml.NVMLError_NotSupported):
+            processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            facts["processes"] = sorted({int(process.pid) for process in processes})
+        return facts
 
 
 def _numbered(devices: list[Json]) -> list[Json]:

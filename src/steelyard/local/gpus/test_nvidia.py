@@ -12,7 +12,7 @@ import pytest
 from steelyard.local.gpus import fake_pynvml, nvml
 from steelyard.local.gpus.devices import Device
 from steelyard.local.gpus.nvidia import Nvidia
-from steelyard.local.gpus.nvml import mig_resource
+from steelyard.local.gpus.nvml import mig_resource, named_resource
 from steelyard.local.gpus.testing import FAKE, FakeGpus
 
 
@@ -84,7 +84,7 @@ async def test_instances_count_by_their_profiles_and_their_gpu_not_at_all(
         {"uuid": "MIG-2", "name": "NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", "slices": 1, "memory_mib": 9856},
         {"uuid": "MIG-3", "name": "NVIDIA H100 80GB HBM3", "slices": 3, "memory_mib": 40448},
     ]
-    gpus.write({"uuid": "GPU-a", "mig": parts}, {"uuid": "GPU-b"})
+    gpus.write({"uuid": "GPU-a", "mig": parts}, {"uuid": "GPU-b"})  # the third has no profile in its name
     look = await finder.look()
     assert [(entry.uuid, entry.resource, entry.processes) for entry in look.devices] == [
         ("MIG-1", "nvidia.com/mig-1g.10gb", (4,)),
@@ -99,17 +99,34 @@ async def test_instances_count_by_their_profiles_and_their_gpu_not_at_all(
 
 
 @pytest.mark.parametrize(
-    ("name", "sizes", "resource"),
+    ("name", "resource"),
     [
-        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", (1, 1, 4864, 40 << 30), "nvidia.com/mig-1g.5gb"),
-        ("NVIDIA A100-SXM4-40GB", (1, 1, 4864, 40 << 30), "nvidia.com/mig-1g.5gb"),
-        ("NVIDIA A100-SXM4-40GB", (3, 1, 19968, 40 << 30), "nvidia.com/mig-1c.3g.20gb"),
-        ("NVIDIA H100 80GB HBM3", (7, 7, 81152, 80 << 30), "nvidia.com/mig-7g.80gb"),
-        ("NVIDIA H100 80GB HBM3 MIG 1c.2g.20gb", (2, 1, 1, 1), "nvidia.com/mig-1c.2g.20gb"),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "nvidia.com/mig-1g.5gb"),
+        ("NVIDIA H100 80GB HBM3 MIG 1c.2g.20gb", "nvidia.com/mig-1c.2g.20gb"),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", "nvidia.com/mig-1g.10gb.me"),
+        ("NVIDIA A100-SXM4-40GB", ""),
     ],
 )
-def test_names_of_instances(name: str, sizes: tuple[int, int, int, int], resource: str) -> None:
-    assert mig_resource(name, *sizes) == resource
+def test_names_of_instances(name: str, resource: str) -> None:
+    assert named_resource(name) == resource
+
+
+@pytest.mark.parametrize(
+    ("sizes", "resource"),
+    [
+        ((1, 1, 4864, 40 << 30), "nvidia.com/mig-1g.5gb"),
+        ((3, 1, 19968, 40 << 30), "nvidia.com/mig-1c.3g.20gb"),
+        ((7, 7, 81152, 80 << 30), "nvidia.com/mig-7g.80gb"),
+    ],
+)
+def test_names_of_instances_by_their_sizes(sizes: tuple[int, int, int, int], resource: str) -> None:
+    assert mig_resource(*sizes) == resource
+
+
+async def test_what_a_gpu_cannot_tell_is_left_out(gpus: FakeGpus, finder: Nvidia) -> None:
+    gpus.write({"uuid": "GPU-a", "cannot": ["memory", "processes", "events"]})
+    (device,) = (await finder.look()).devices
+    assert (device.memory, device.processes, device.fault) == (0, (), "")
 
 
 async def test_a_driver_that_hangs_is_given_up_and_asked_again(gpus: FakeGpus) -> None:
