@@ -30,3 +30,11 @@ def test_every_link_of_the_page_leads_somewhere() -> None:
 
 def test_the_page_names_enough_paths_for_these_tests_to_mean_something() -> None:
     assert len(named_paths(PAGES["CONTRIBUTING.md"].read_text())) > 30
+
+
+def test_the_architecture_names_every_package_and_module() -> None:
+    source = ROOT / "src" / "steelyard"
+    parts = {path.name for path in source.iterdir() if (path / "__init__.py").exists()}
+    parts |= {path.name for path in source.glob("[a-z]*.py") if not path.name.startswith("test_")}
+    named = set(re.findall(r"`([\w.]+)`", PAGES["architecture"].read_text().partition("## Folders")[2]))
+    assert sorted(parts - named) == []

@@ -60,3 +60,15 @@ def test_the_links_of_a_page_are_found(tmp_path: Path) -> None:
     page.write_text("# Two *words*: here\n\n[a](b.md#c) and [d](#e), not `[f](g)` nor [h](https://i.j)\n")
     assert links(page) == [(tmp_path / "b.md", "c"), (page, "e")]
     assert anchors(page) == {"two-words-here"}
+
+
+DIALECT = re.compile(r"\b(told|whoever|anew|befall\w*|likewise|of ours)\b", re.IGNORECASE)
+"""Words that these pages do not use: a reader whose first language is another one stops at them."""
+
+
+@pytest.mark.parametrize(
+    "page", sorted({*PAGES} - {ROOT / "CHANGELOG.md"}), ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_a_page_is_in_plain_words(page: Path) -> None:
+    text = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert DIALECT.findall(text) == []

@@ -239,7 +239,7 @@ class DLJobSpec(SchemaModel):
     runPolicy: RunPolicy | None = Field(default=None, json_schema_extra={"default": {}})
     """Deadline, restarts and clean-up; `cleanPodPolicy` is Running by default."""
     restartScope: Scope | None = None
-    """Part of the job that is restarted after a failure, for roles that say nothing."""
+    """Part of the job that is restarted after a failure, for roles that set none."""
     failureRules: list[FailureRule] = Field(default_factory=list, max_length=64)
     """Rules for failed replicas, which go before `restartPolicy`."""
     successPolicy: SuccessPolicy | None = None
