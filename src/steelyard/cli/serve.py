@@ -27,7 +27,8 @@ def serve(
     runner: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="vllm, llama.cpp or transformers. Default: by what lies in the folder."
+            metavar="NAME",
+            help="vllm, llama.cpp or transformers. Default: chosen by the files in the folder.",
         ),
     ] = None,
     gpus: Annotated[
@@ -66,7 +67,7 @@ def serve(
     check_local()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # also ends what was started
     if folder.is_file():
-        raise UsageError(f"{folder}: is a file; give the folder that it lies in")
+        raise UsageError(f"{folder}: is a file; give its folder")
     kind, _ = choose(folder, runner)
     arguments = tuple(server_arg or ())
     plan = plan_server(folder, runner=kind.name, name=name, gpus=gpus, arguments=arguments)

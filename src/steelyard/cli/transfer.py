@@ -54,7 +54,7 @@ def download(
     kind: KindArgument,
     id: IdArgument,
     folder: Annotated[
-        Path, typer.Argument(help="Folder for the files. A download that was interrupted goes on.")
+        Path, typer.Argument(help="Folder for the files. An interrupted download is completed.")
     ],
     *,
     platform: PlatformOptions,
@@ -105,7 +105,7 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
     def save(
         id: IdArgument,
         folder: Annotated[
-            Path, typer.Argument(help="Folder for the files. A download that was interrupted goes on.")
+            Path, typer.Argument(help="Folder for the files. An interrupted download is completed.")
         ],
         *,
         platform: PlatformOptions,
@@ -131,7 +131,7 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
     def download_(
         id: IdArgument,
         folder: Annotated[
-            Path, typer.Argument(help="Folder for the files. A download that was interrupted goes on.")
+            Path, typer.Argument(help="Folder for the files. An interrupted download is completed.")
         ],
         evidence: Annotated[
             bool,

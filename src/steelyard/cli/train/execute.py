@@ -181,7 +181,7 @@ def _manifest(
     name, files = training.name or "", None
     if place.state is not None:
         if training.beside:
-            raise UsageError("--file: is for a cluster; on this machine the script runs where it lies")
+            raise UsageError("--file: is for a cluster; on this machine the script runs in its own folder")
         what = program.on_this_machine(training.script, place, training.python or Path(), training.image)
     else:
         what = program.on_a_cluster(training.script, training.image)

@@ -116,6 +116,6 @@ def _walk(node: yaml.Node, path: Path, document: Document) -> Iterator[Fault]:
             inner = (*path, name)
             if inner in document.keys:
                 first = document.keys[inner].line
-                yield Fault(place, inner, f"stands here again; it was given on line {first}")
+                yield Fault(place, inner, f"is given twice, first on line {first}")
             document.keys[inner] = place
             yield from _walk(child, inner, document)

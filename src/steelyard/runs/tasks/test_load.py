@@ -120,7 +120,7 @@ bad_rows: abort
         ),
         (
             "data: {path: rows.jsonl}\nmodel: a\nmodel: b\n",
-            "3:1: model: stands here again; it was given on line 2",
+            "3:1: model: is given twice, first on line 2",
         ),
         ("data: &d {path: rows.jsonl}\nfew_shot: *d\n", "2:11: *d: aliases are not read here; write it out"),
         (
