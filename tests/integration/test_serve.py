@@ -89,6 +89,7 @@ def test_a_folder_is_served_once_its_runner_is_there(place: Path, monkeypatch: p
     code, text = steelyard(place, "serve", "mine", "--state-dir", "state", "--detach")
     assert code == 0, text
     assert "loading weights" in text
+    assert f"model {model.id} has the same files: nothing is uploaded" in text
     url, token = (re.search(rf"{name}: +(\S+)", text) for name in ("URL", "token"))
     assert url is not None
     assert token is not None

@@ -1,10 +1,9 @@
 """`steelyard runners`: the environments of the programs that serve models on this machine."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from steelyard.cli.connection import FolderOption
 
 runners = typer.Typer(
     help="Programs that serve models on this machine: vllm, llama.cpp, transformers.",
@@ -14,6 +13,14 @@ runners = typer.Typer(
 KindArgument = Annotated[
     str, typer.Argument(metavar="RUNNER", help="Runner: vllm, llama.cpp or transformers.")
 ]
+PlatformOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        help="State folder of the platform that should know of it. Default: ./.steelyard where it exists, else "
+        "$XDG_STATE_HOME/steelyard or ~/.local/state/steelyard. The runner itself does not lie there.",
+    ),
+]
 
 
 @runners.command()
@@ -21,12 +28,13 @@ def install(
     runner: KindArgument,
     cpu: Annotated[bool, typer.Option("--cpu", help="For processors.")] = False,
     cuda: Annotated[bool, typer.Option("--cuda", help="For NVIDIA's GPUs.")] = False,
-    state_dir: FolderOption = None,
+    state_dir: PlatformOption = None,
 ) -> None:
     """Install a runner from its lock, below $XDG_DATA_HOME/steelyard/runners or ~/.local/share.
 
     Without --cpu and --cuda, the machine decides: --cuda where NVIDIA's driver is loaded. An installation that is
-    interrupted leaves nothing; one that is there already is kept.
+    interrupted leaves nothing; one that is there already is kept. A platform on this machine then knows it: the one of
+    --state-dir, if there is one.
     """
     from steelyard.errors import UsageError
     from steelyard.local.runners.install import default_variant
@@ -84,7 +92,7 @@ def check(runner: KindArgument) -> None:
 
 
 @runners.command()
-def remove(runner: KindArgument, state_dir: FolderOption = None) -> None:
+def remove(runner: KindArgument, state_dir: PlatformOption = None) -> None:
     """Remove a runner's environment. Servers that run from it may fail."""
     from steelyard.local.runners.environments import remove as remove_environment
     from steelyard.runners.table import kind_named
@@ -94,7 +102,7 @@ def remove(runner: KindArgument, state_dir: FolderOption = None) -> None:
     typer.echo(f"{runner} is removed" if there else f"{runner} was not installed")
 
 
-def _enter(state_dir: FolderOption) -> None:
+def _enter(state_dir: Path | None) -> None:
     """Enter what is installed into images.toml of the platform that these options mean, if there is one."""
     from steelyard.cli.connection import choose_state_dir
     from steelyard.local.runners.images import enter_installed

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from steelyard.client import Client
     from steelyard.local.serving.plan import ServerPlan
     from steelyard.schema.answers import InferenceSessionAndToken
+    from steelyard.schema.model import Model
 
 LOOK_SECONDS = 1.0
 DAYS = 365
@@ -114,8 +115,12 @@ def _session(client: "Client", folder: Path, account: str, plan: "ServerPlan") -
     from steelyard.client import presets
 
     name, serving = plan.serving.name, plan.serving
-    with _progress("uploading") as progress:
-        model = client.models.create_from_folder(folder, account=account, name=name, progress=progress)
+    model = _uploaded_before(client, folder, account, name)
+    if model is not None:
+        typer.echo(f"model {model.id} has the same files: nothing is uploaded")
+    else:
+        with _progress("uploading") as progress:
+            model = client.models.create_from_folder(folder, account=account, name=name, progress=progress)
     preset = {"vllm": presets.vllm, "llama.cpp": presets.llama_cpp, "transformers": presets.transformers}
     memory = f"{serving.memory >> 20}Mi" if serving.memory and not serving.gpus else None
     arguments = list(serving.arguments)
@@ -129,6 +134,24 @@ def _session(client: "Client", folder: Path, account: str, plan: "ServerPlan") -
     return client.inferencesessions.create(account=account, inferenceService=service.id, expires=expires)
 
 
+def _uploaded_before(client: "Client", folder: Path, account: str, name: str) -> "Model | None":
+    """Return a model of this account and name that has just the folder's files, by their digests."""
+    from steelyard.client.files import named, volume_of
+
+    paths = named(folder)
+    sizes = {path: file.stat().st_size for path, file in paths.items()}
+    digests: dict[str, str | None] | None = None
+    for model in client.models.query(account=account, name=name, status="Ready"):
+        files = model.artifact.volume.files if model.artifact.volume is not None else []
+        if {file.path: file.size for file in files} != sizes:
+            continue
+        if digests is None:
+            digests = {file.path: file.digest.md5 for file in volume_of(paths)}
+        if {file.path: file.digest.md5 for file in files} == digests:
+            return model
+    return None
+
+
 def _follow(client: "Client", id: str, plan: "ServerPlan") -> None:
     """Say how far the start is until a replica answers. Raises SteelyardError with the last lines where it fails."""
     import time
@@ -137,14 +160,17 @@ def _follow(client: "Client", id: str, plan: "ServerPlan") -> None:
     from steelyard.schema.status import TERMINAL
 
     began, said = time.monotonic(), set[str]()
-    while not client.inferencesessions.ready(id):
+    while True:
+        ready = client.inferencesessions.ready(id)  # first: a log that is read afterwards has the whole start
         session = client.inferencesessions.get(id)
         lines = [line.message or "" for line in client.inferencesessions.logs(id, limit=10000).logs]
         stages = [stage for line in lines if (stage := plan.kind.stage(line))]
-        for text in (*stages, session.message or ""):
+        for text in (*stages, "" if ready else session.message or ""):
             if text and text not in said:
                 said.add(text)
                 typer.echo(text)
+        if ready:
+            break
         if session.status in TERMINAL or session.status == "Error":
             end = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
             raise SteelyardError(f"{session.reason}: {session.message}\n  The end of its log:\n{end}")

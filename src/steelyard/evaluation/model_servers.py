@@ -70,6 +70,8 @@ class ModelServer:
     """Number of requests that are answered 503 first, as if the server were loading."""
     refuses: str = ""
     """A pattern: prompts with it are refused for good."""
+    late: bool = False
+    """True where each token of a prompt has the likelihoods of the next place, and the generated one is not listed."""
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     bodies: list[JsonValue] = field(default_factory=list)
     """Bodies of requests for completions and chat."""
@@ -155,6 +157,8 @@ class ModelServer:
             shown = [" ", *texts[1:]]
         logprobs, tops = likelihoods(texts)
         spelled = "".join(shown[:-1]) if isinstance(prompt, list) else prompt
+        if self.late:
+            shown, logprobs, tops = shown[:-1], [None, *logprobs[2:]], [None, *tops[2:]]
         return {
             "text": spelled + " end",
             "finish_reason": "length",

@@ -1,6 +1,8 @@
 """Tests of runner kinds: what they understand, their command lines, their memory, and what their logs tell."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -123,3 +125,25 @@ def test_a_servers_record_has_what_its_answers_depend_on() -> None:
     on_processors = server_record(VLLM, serving(precision="float32", memory=9 * GIB), gpu_models=["H100"])
     assert (on_processors.precision, on_processors.gpu_models) == ("float32", ())
     assert on_processors == server_record(VLLM, serving(precision="float32", memory=8 * GIB))
+
+
+def test_transformers_is_started_by_the_name_that_requests_have(tmp_path: Path) -> None:
+    """The program is a double that says how it was started: the real one serves no other name than its argument."""
+    package = tmp_path / "transformers" / "cli"
+    package.mkdir(parents=True)
+    for path in (package.parent / "__init__.py", package / "__init__.py"):
+        path.touch()
+    (package / "transformers.py").write_text(
+        "def main():\n    import os, sys\n    print(sys.argv[1:4], os.listdir(sys.argv[2]))\n"
+    )
+    folder = hugging_face(tmp_path / "folder")
+    command, arguments = KINDS["transformers"].command_line(serving(model=str(folder), name="org/mine"))
+    done = subprocess.run(
+        [sys.executable, *command[1:], *arguments],
+        env={"PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("['serve', 'org/mine', '--host']")
+    assert "config.json" in done.stdout

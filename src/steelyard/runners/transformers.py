@@ -3,6 +3,18 @@
 from steelyard.runners.kind import GIB, Requirements, RunnerKind, Serving
 from steelyard.runners.weights import safetensors_model
 
+# It takes requests for a model of the very name that it was started with: a link of that name stands for the folder.
+_START = (
+    "import os, sys, tempfile\n"
+    "name, path, place = sys.argv[1], sys.argv[2], tempfile.mkdtemp()\n"
+    "os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)\n"
+    "os.symlink(os.path.abspath(path), os.path.join(place, name))\n"
+    "os.chdir(place)\n"
+    "sys.argv = ['transformers', 'serve', name, *sys.argv[3:]]\n"
+    "from transformers.cli.transformers import main\n"
+    "main()"
+)
+
 
 def _arguments(serving: Serving) -> list[str]:
     return [
@@ -18,7 +30,7 @@ TRANSFORMERS = RunnerKind(
     serves="folders of Hugging Face models; slow, and takes nearly all of them",
     looked_for="config.json beside *.safetensors",
     find_model=safetensors_model,
-    command=lambda serving: ["transformers", "serve"],
+    command=lambda serving: ["python", "-c", _START, serving.name],
     arguments=_arguments,
     base_memory=GIB,
     least_cache=GIB // 4,

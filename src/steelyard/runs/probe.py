@@ -247,4 +247,12 @@ def _fault(prompt: str, answer: JsonValue) -> str | None:
         tokens.likelihood(kept["logprobs"], kept["tops"])
     except ValueError as error:
         return str(error)
+    choice = answer["choices"][0]
+    listed, text = choice["logprobs"]["tokens"], choice.get("text") or ""
+    # llama-cpp-python pairs each token of a text without BOS with the likelihoods behind it, and lists one too few.
+    if tokens.prompt_end(listed, prompt) == len(listed) and text.startswith(prompt) and text != prompt:
+        return (
+            "the token that it generated is missing from its lists, so the likelihoods of the prompt stand one place "
+            "too late (llama.cpp's Python server does so for models without a token for the beginning)"
+        )
     return None

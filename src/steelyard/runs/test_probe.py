@@ -86,6 +86,7 @@ async def answers(
         (ModelServer(kind="sglang", tokenize=False), ROLLING, "needs an endpoint with /tokenize"),
         (ModelServer(kind="llama.cpp", tokenize=False), BARE, "needs an endpoint with /tokenize"),
         (ModelServer(), ROLLING, "prefix_token_id=N"),
+        (ModelServer(kind="llama.cpp", tokenize=False, late=True), LIKELIHOOD, "stand one place too late"),
     ],
 )
 async def test_what_an_endpoint_cannot_be_asked_is_told_after_one_request(

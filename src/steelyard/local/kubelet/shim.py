@@ -474,7 +474,12 @@ def exec_main() -> None:
 
 def die_with_parent() -> None:
     """End with the parent: without it nobody wants this process."""
-    splice._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    end_with_parent(signal.SIGKILL)
+
+
+def end_with_parent(number: int) -> None:
+    """Have the kernel send this signal when the parent ends."""
+    splice._libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def _in_a_child() -> None:

@@ -2,6 +2,9 @@
 
 import asyncio
 import contextlib
+import os
+import secrets
+import signal
 import socket
 import sys
 import time
@@ -9,16 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from steelyard.errors import SteelyardError
+from steelyard.local.kubelet import processes
 from steelyard.local.serving.plan import ServerPlan
 from steelyard.local.serving.watcher import STOP
 
 POLL_SECONDS = 0.25
 ANSWER_SECONDS = 5.0
+LOOK_SECONDS = 0.02
 STARTS = 3
 """Starts in a row without a ready server, after which no other one is tried."""
 PAUSE_SECONDS = 1.0
 TAIL_LINES = 12
 TAIL_BYTES = 256 << 10
+MARK = "STEELYARD_SERVER"
 
 
 class ServerFailed(SteelyardError):
@@ -36,6 +42,8 @@ class Server:
         self._watcher: asyncio.subprocess.Process | None = None
         self._line: socket.socket | None = None
         self._stopping = asyncio.Event()
+        self._mark = secrets.token_hex(8)
+        """Value of MARK in the environment of every process of the server."""
 
     @property
     def process(self) -> int:
@@ -59,6 +67,8 @@ class Server:
         while not self._stopping.is_set():
             assert self._watcher is not None
             code = await self._watcher.wait()
+            if code < 0:
+                await asyncio.to_thread(end_marked, self._mark)
             if self._stopping.is_set():
                 return
             self._close_line()
@@ -79,8 +89,8 @@ class Server:
         if self._line is not None:
             with contextlib.suppress(OSError):
                 self._line.send(STOP)
-        if self._watcher is not None:
-            await self._watcher.wait()
+        if self._watcher is not None and await self._watcher.wait() < 0:
+            await asyncio.to_thread(end_marked, self._mark)
         self._close_line()
 
     async def _start_once(self) -> None:
@@ -93,7 +103,7 @@ class Server:
             self._watcher = await asyncio.create_subprocess_exec(
                 *watcher, str(theirs.fileno()), str(plan.log), *plan.command,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
-                env=plan.variables, pass_fds=[theirs.fileno()], start_new_session=True,
+                env={**plan.variables, MARK: self._mark}, pass_fds=[theirs.fileno()], start_new_session=True,
             )  # fmt: skip
         self._line = ours
         ended = asyncio.ensure_future(self._watcher.wait())
@@ -111,6 +121,8 @@ class Server:
             if await answers(plan.serving.host, port, path) and not ended.done():
                 return
             await asyncio.wait([ended], timeout=POLL_SECONDS)
+        if ended.result() < 0:
+            await asyncio.to_thread(end_marked, self._mark)
         self._close_line()
         lines = tail(plan.log)
         text = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
@@ -162,6 +174,16 @@ async def answers(host: str, port: int, path: str) -> bool:
     finally:
         if writer is not None:
             writer.close()
+
+
+def end_marked(mark: str) -> None:
+    """Kill the processes that have this mark until none is left: those of a watcher that was killed."""
+    entry = f"{MARK}={mark}"
+    while pids := [pid for pid in processes.with_environment(entry) if processes.start_time(pid) is not None]:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(LOOK_SECONDS)
 
 
 def how(code: int) -> str:

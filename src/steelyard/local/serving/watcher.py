@@ -3,7 +3,8 @@
 `python -m steelyard.local.serving.watcher LINE LOG COMMAND...`. A model server starts processes of its own, which
 outlive it: vLLM's engine and workers keep gigabytes after a kill -9 of the process that serves. This process adopts
 them (PR_SET_CHILD_SUBREAPER). It ends all of them once the server has ended, or once LINE, a socket to the command,
-says STOP or closes because the command is gone; then it ends with the server's exit status.
+says STOP or closes because the command is gone; then it ends with the server's exit status. Where this process itself
+is killed, the command ends whatever has its mark.
 """
 
 import os
@@ -32,8 +33,10 @@ def main(arguments: Sequence[str]) -> int:
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         server = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True
-        )
+            command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True,
+            # Where this process is killed and the command with it, the server is told, and ends its own processes.
+            preexec_fn=lambda: shim.end_with_parent(signal.SIGTERM),  # noqa: PLW1509 - one thread
+        )  # fmt: skip
     except OSError as error:
         os.write(descriptor, f"{command[0]}: {error.strerror}\n".encode())
         return 127
