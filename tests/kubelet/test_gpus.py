@@ -88,6 +88,18 @@ async def test_two_pods_and_one_gpu(machine: Machine, gpus: FakeGpus) -> None:
     assert machine.log(second) == ["sees [0] [GPU-a]"]
 
 
+async def test_who_waits_is_told_when_the_gpu_changes_hands(machine: Machine) -> None:
+    await machine.cluster.create(PODS, with_gpu("first"))
+    await machine.until(is_running, "first")
+    await machine.cluster.create(PODS, with_gpu("second"))
+    await until_lacks(machine, "second", "held by default/first")
+    await machine.cluster.create(PODS, with_gpu("third"))
+    await until_lacks(machine, "third", "held by default/first")
+    await machine.cluster.delete(PODS, "first", "default", grace_seconds=0)
+    await machine.until(is_running, "second")
+    await until_lacks(machine, "third", "held by default/second")
+
+
 async def test_who_asks_for_none_sees_none_and_who_asks_sees_its_own(machine: Machine) -> None:
     mine: Json = {"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0,1,2"}]}
     pod = make_pod(

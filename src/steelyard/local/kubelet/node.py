@@ -107,6 +107,7 @@ class Lack:
 
     kind: str = ""
     text: str = ""
+    holders: str = ""  # who has the devices, where such are lacking
 
     def __bool__(self) -> bool:
         return bool(self.kind)
@@ -150,7 +151,8 @@ def why_not(
         else name
         for name in missing
     ]
-    return Lack(", ".join(kinds), f"0/1 nodes are available: {', '.join(missing.values())}.")
+    text = f"0/1 nodes are available: {', '.join(missing.values())}."
+    return Lack(", ".join(kinds), text, "; ".join(why_of(name) for name in missing if is_device(name)))
 
 
 def _asks(name: str, wanted: float, free: float, has: float, why_of: Callable[[str], str]) -> str:

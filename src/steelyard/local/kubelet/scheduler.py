@@ -141,11 +141,15 @@ class Scheduler:
                 starting[namespace] += 1
                 owned[_owner(pod)] += 1
                 _add(taken, amounts)
-        news = [
-            entry for entry in lacking if self._reported.get(entry[0]["metadata"]["uid"]) != entry[1].kind
+        # Few are told whenever a GPU changes hands; for a crowd that would be a write for each of them.
+        few = len(lacking) <= BATCH
+        reasons = [
+            (pod, lack, f"{lack.kind}: {lack.holders}" if few and lack.holders else lack.kind)
+            for pod, lack in lacking
         ]
-        for pod, missing in news[:BATCH]:
-            await self._refuse(pod, "Unschedulable", missing.text, missing.kind)
+        news = [entry for entry in reasons if self._reported.get(entry[0]["metadata"]["uid"]) != entry[2]]
+        for pod, missing, reason in news[:BATCH]:
+            await self._refuse(pod, "Unschedulable", missing.text, reason)
         await self._refuse_unreadable(pods)
         return len(news) > BATCH
 
