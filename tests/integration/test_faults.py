@@ -1,14 +1,14 @@
 """Services that misbehave, on one machine: each Evaluation ends as its policy says, and says why."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
 import pytest
 
 from steelyard.kube.resource import EVALUATIONS, JOBS
 from steelyard.types import Json
-from tests.integration.conftest import Machine, is_true
+from tests.integration.conftest import Machine, is_true, machine_at
 from tests.integration.manifests import check_output, make_evaluation, output_folder, write_dataset
 
 ROWS = 300
@@ -16,15 +16,22 @@ ROWS = 300
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine that is up, with the dataset; the Evaluations are apart by their names."""
+    with machine_at(tmp_path_factory.mktemp("running") / "state") as machine:
+        machine.up("platform")
+        write_dataset(machine.state.storage, ROWS)
+        yield machine
+
+
 async def run(
-    machine: Machine, runner: Sequence[str], client: Json, *, replicas: int = 2
+    machine: Machine, name: str, runner: Sequence[str], client: Json, *, replicas: int = 2
 ) -> tuple[Json, Json]:
     """The evaluation's manifest, and the resource once it has finished."""
-    machine.up()
-    write_dataset(machine.state.storage, ROWS)
-    evaluation = make_evaluation("faults", runner=list(runner), client=client, replicas=replicas)
+    evaluation = make_evaluation(name, runner=list(runner), client=client, replicas=replicas)
     await machine.create(EVALUATIONS, evaluation)
-    return evaluation, await machine.until(EVALUATIONS, "faults", is_true("Finished"), 60)
+    return evaluation, await machine.until(EVALUATIONS, name, is_true("Finished"), 60)
 
 
 def condition(obj: Json, kind: str) -> Json:
@@ -32,21 +39,23 @@ def condition(obj: Json, kind: str) -> Json:
     return dict(matching)
 
 
-async def test_a_row_that_is_always_refused_aborts(machine: Machine) -> None:
+async def test_a_row_that_is_always_refused_aborts(running: Machine) -> None:
     evaluation, ended = await run(
-        machine, ["--bad-text", '"label":123}'], {"badRequestPolicy": "Abort", "batchSize": 20}
+        running, "aborts", ["--bad-text", '"label":123}'], {"badRequestPolicy": "Abort", "batchSize": 20}
     )
     failed = condition(ended, "Failed")
     assert (failed["status"], failed["reason"]) == ("True", "BadRequest")
     assert "123" in failed["message"]
-    parts = output_folder(machine.state.storage, evaluation) / ".steelyard" / "parts"
+    parts = output_folder(running.state.storage, evaluation) / ".steelyard" / "parts"
     assert list(parts.glob("*.parquet")), "what was finished before is kept"
 
 
-async def test_a_row_that_is_always_refused_is_skipped_and_recorded(machine: Machine) -> None:
-    evaluation, ended = await run(machine, ["--bad-text", '"label":123}'], {"badRequestPolicy": "Skip"})
+async def test_a_row_that_is_always_refused_is_skipped_and_recorded(running: Machine) -> None:
+    evaluation, ended = await run(
+        running, "skips", ["--bad-text", '"label":123}'], {"badRequestPolicy": "Skip"}
+    )
     assert condition(ended, "Complete")["status"] == "True"
-    output = output_folder(machine.state.storage, evaluation)
+    output = output_folder(running.state.storage, evaluation)
     rows = pq.read_table(sorted(output.glob("part-*.parquet"))).to_pylist()
     assert [row["_index_"] for row in rows if row["responses"] is None] == [123]
     assert len(rows) == ROWS
@@ -54,24 +63,25 @@ async def test_a_row_that_is_always_refused_is_skipped_and_recorded(machine: Mac
     assert "123" in json.dumps(manifest) or list((output / ".steelyard" / "errors").glob("*.parquet"))
 
 
-async def test_five_per_cent_of_refusals_are_tried_again(machine: Machine) -> None:
+async def test_five_per_cent_of_refusals_are_tried_again(running: Machine) -> None:
     arguments = ["--error-rate", "0.05", "--error-status", "503"]
-    evaluation, ended = await run(machine, arguments, {})
+    evaluation, ended = await run(running, "refusals", arguments, {})
     assert condition(ended, "Complete")["status"] == "True", ended["status"]
-    check_output(machine.state.storage, evaluation, ROWS)
+    check_output(running.state.storage, evaluation, ROWS)
 
 
-async def test_a_replica_that_dies_costs_only_its_calls(machine: Machine) -> None:
-    evaluation, ended = await run(machine, ["--die-after", "100", "--latency-ms", "5"], {})
+async def test_a_replica_that_dies_costs_only_its_calls(running: Machine) -> None:
+    evaluation, ended = await run(running, "dies", ["--die-after", "100", "--latency-ms", "5"], {})
     assert condition(ended, "Complete")["status"] == "True", ended["status"]
-    check_output(machine.state.storage, evaluation, ROWS)
-    async with machine.cluster() as cluster:
-        jobs = {job["metadata"]["name"] for job in (await cluster.list(JOBS, "default")).items}
-    assert jobs == {"faults-client-a1", "faults-verify-a1"}, "the client itself went on"
+    check_output(running.state.storage, evaluation, ROWS)
+    async with running.cluster() as cluster:
+        names = {job["metadata"]["name"] for job in (await cluster.list(JOBS, "default")).items}
+    jobs = {name for name in names if name.startswith("dies-")}
+    assert jobs == {"dies-client-a1", "dies-verify-a1"}, "the client itself went on"
 
 
-async def test_a_replica_that_listens_on_all_addresses_fails_the_evaluation(machine: Machine) -> None:
-    _, ended = await run(machine, ["--bind-all"], {}, replicas=1)
+async def test_a_replica_that_listens_on_all_addresses_fails_the_evaluation(running: Machine) -> None:
+    _, ended = await run(running, "bound", ["--bind-all"], {}, replicas=1)
     failed = condition(ended, "Failed")
     assert (failed["status"], failed["reason"]) == ("True", "SessionFailed")
     assert "BoundToAllAddresses" in failed["message"]

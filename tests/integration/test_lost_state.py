@@ -28,7 +28,7 @@ from tests.integration.test_lost_files import cut_in_half, emptied, taken_away
 pytestmark = pytest.mark.e2e
 
 SEED = int(os.environ.get("STEELYARD_FILES_SEED", "1"))
-FEW = 3
+FEW = 2
 DERIVED = (
     "kubeconfig", "supervisor.json", "hosts", "view.db", "pki/ca.key", "pki/ca.crt", "pki/server.key",
     "pki/server.crt", "pki/token", "pki/api-token", "pki/signing-secret",

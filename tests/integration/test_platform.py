@@ -158,13 +158,15 @@ STOPPED = {
     "operator": "Admitted",
 }
 """Status of the first entity that waits without the service."""
+BESIDE = {"informer": ("backup-sink", "reaper")}
+"""What is left out beside a service, and stays out: nothing waits for it."""
 
 
 @pytest.mark.parametrize("name", STOPPED)
 def test_what_waits_for_a_service_goes_on_when_it_is_there_again(
     machine: Machine, tmp_path: Path, name: str
 ) -> None:
-    machine.up(name)
+    machine.up(name, *BESIDE.get(name, ()))
     with machine.client() as client:
         if name in ("aggregator", "view-sink"):
             _made_while_nothing_is_judged(machine, client, tmp_path, name)
@@ -176,12 +178,6 @@ def test_what_waits_for_a_service_goes_on_when_it_is_there_again(
         assert said.status in ("Created", "Admitted")
         with service(machine.state, name):
             client.reports.wait(small.report, timeout=90)
-
-
-def test_nothing_waits_for_the_backup_and_the_reaper(machine: Machine, tmp_path: Path) -> None:
-    machine.up("backup-sink", "reaper")
-    with machine.client() as client:
-        client.reports.wait(make(client, tmp_path / "rows", rows=10).report, timeout=90)
 
 
 def _made_while_nothing_is_judged(machine: Machine, client: Client, tmp_path: Path, name: str) -> None:

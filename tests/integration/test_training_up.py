@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,20 @@ from steelyard.kube.resource import (
     Resource,
 )
 from steelyard.types import Json
-from tests.integration.conftest import Machine, is_true
+from tests.integration.conftest import Machine, is_true, machine_at
 from tests.integration.test_operator_kills import operator, process
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training" / "digits"
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine that is up, for all tests but that of the kills; jobs and Models are apart by their names."""
+    with machine_at(tmp_path_factory.mktemp("running") / "state") as machine:
+        machine.up("platform")
+        yield machine
 
 
 def make_job(name: str, command: list[str], *, restart: str = "ExitCode", **pod: Any) -> Json:
@@ -80,11 +88,10 @@ else:
 """
 
 
-async def test_I_jobs_of_one_name_in_two_namespaces_each_find_their_own_master(machine: Machine) -> None:
-    machine.up("platform")
+async def test_I_jobs_of_one_name_in_two_namespaces_each_find_their_own_master(running: Machine) -> None:
     env = [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]
     job = make_job("twin", [sys.executable, "-c", TALK], restart="Never", container={"env": env})
-    async with machine.cluster() as cluster:
+    async with running.cluster() as cluster:
         for namespace in ("one", "two"):
             await cluster.create(NAMESPACES, {"metadata": {"name": namespace}})
             await cluster.create(PYTORCH_JOBS, {**job, "metadata": {"name": "twin", "namespace": namespace}})
@@ -101,57 +108,58 @@ print(job.spec.run_policy is not None, job.spec.pytorch_replica_specs["Worker"].
 """
 
 
-async def test_H_a_job_without_a_run_policy_is_read_by_the_published_client(machine: Machine) -> None:
-    machine.up("platform")
-    await machine.create(PYTORCH_JOBS, make_job("plain", ["true"]))
-    command = [sys.executable, "-c", GET_JOB, str(machine.state.kubeconfig)]
+async def test_H_a_job_without_a_run_policy_is_read_by_the_published_client(running: Machine) -> None:
+    await running.create(PYTORCH_JOBS, make_job("plain", ["true"]))
+    command = [sys.executable, "-c", GET_JOB, str(running.state.kubeconfig)]
     done = await asyncio.to_thread(
         subprocess.run, command, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.stdout == "True 1\n", done.stderr
 
 
-async def test_G_a_name_without_room_for_its_pods_is_refused_as_it_is_applied(machine: Machine) -> None:
-    machine.up("platform")
-    async with machine.cluster() as cluster:
+async def test_G_a_name_without_room_for_its_pods_is_refused_as_it_is_applied(running: Machine) -> None:
+    async with running.cluster() as cluster:
         with pytest.raises(Invalid, match="63"):
             await cluster.create(PYTORCH_JOBS, make_job("j" * 63, ["true"]))
     longest = "j" * (63 - len("-worker-0"))
-    await machine.create(PYTORCH_JOBS, make_job(longest, ["true"], restart="Never"))
-    await machine.until(PYTORCH_JOBS, longest, is_true("Succeeded"))
+    await running.create(PYTORCH_JOBS, make_job(longest, ["true"], restart="Never"))
+    await running.until(PYTORCH_JOBS, longest, is_true("Succeeded"))
 
 
 WRITES = 'if [ "$RANK" = 0 ]; then echo weights > $STEELYARD_OUTPUT/model.txt; fi'
 
 
-async def test_the_output_of_a_v1_job_becomes_a_model_that_outlives_it(machine: Machine) -> None:
-    machine.up("platform")
-    job = make_job("plain", ["sh", "-c", WRITES], restart="Never")
+async def test_the_output_of_a_v1_job_becomes_a_model_that_outlives_it(running: Machine) -> None:
+    job = make_job("writes", ["sh", "-c", WRITES], restart="Never")
     job["metadata"]["annotations"] = {"steelyard/output-model": "mine"}
     job["spec"]["runPolicy"] = {"ttlSecondsAfterFinished": 0, "cleanPodPolicy": "All"}
-    await machine.create(PYTORCH_JOBS, job)
-    (model,) = await listed(machine, MODELS, bool)
-    made = await machine.until(MODELS, model["metadata"]["name"], is_true("Ready"))
-    await listed(machine, PYTORCH_JOBS, lambda jobs: not jobs)
-    assert made["spec"]["name"] == "mine"
+    await running.create(PYTORCH_JOBS, job)
+    (model,) = await listed(running, MODELS, lambda model: model["spec"]["name"] == "mine", bool)
+    made = await running.until(MODELS, model["metadata"]["name"], is_true("Ready"))
+    await listed(
+        running, PYTORCH_JOBS, lambda job: job["metadata"]["name"] == "writes", lambda jobs: not jobs
+    )
     assert (
-        machine.state.storage / made["spec"]["storage"]["output"] / "model.txt"
+        running.state.storage / made["spec"]["storage"]["output"] / "model.txt"
     ).read_text() == "weights\n"
 
 
-async def listed(machine: Machine, resource: Resource, holds: Callable[[list[Json]], bool]) -> list[Json]:
-    """The objects in `default` once something holds for them."""
+async def listed(
+    machine: Machine, resource: Resource, names: Callable[[Json], bool], holds: Callable[[list[Json]], bool]
+) -> list[Json]:
+    """The objects in `default` that are meant, once something holds for them."""
     async with asyncio.timeout(60), machine.cluster() as cluster:
-        while not holds(items := (await cluster.list(resource, "default")).items):  # noqa: ASYNC110
+        while True:
+            items = [item for item in (await cluster.list(resource, "default")).items if names(item)]
+            if holds(items):
+                return items
             await asyncio.sleep(0.1)
-        return items
 
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
 
 
-async def test_L_definitions_and_objects_of_others_are_untouched_at_start_and_stop(machine: Machine) -> None:
-    machine.up("platform")
+async def test_L_definitions_and_objects_of_others_are_untouched_at_start_and_stop(running: Machine) -> None:
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
@@ -159,16 +167,16 @@ async def test_L_definitions_and_objects_of_others_are_untouched_at_start_and_st
         "metadata": {"name": "widgets.example.com"},
         "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
     }
-    await machine.create(
+    await running.create(
         CRDS, {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", **definition}
     )
     widget = {"metadata": {"name": "w", "namespace": "default"}, "size": 3}
-    async with machine.cluster() as cluster:
-        await established(machine)
+    async with running.cluster() as cluster:
+        await established(running)
         before = [await cluster.create(WIDGETS, widget), await cluster.get(CRDS, "widgets.example.com")]
-    machine.down()
-    machine.up("platform")
-    async with machine.cluster() as cluster:
+    running.down()
+    running.up("platform")
+    async with running.cluster() as cluster:
         after = [await cluster.get(WIDGETS, "w", "default"), await cluster.get(CRDS, "widgets.example.com")]
     assert after == before
 
@@ -180,24 +188,23 @@ async def established(machine: Machine) -> None:
 
 
 async def test_a_worker_killed_while_it_trains_costs_a_restart_and_the_output_becomes_a_model(
-    machine: Machine,
+    running: Machine,
 ) -> None:
     """The example's manifests, as `kubectl apply -k` would make them, with pauses in which to kill."""
-    machine.up("platform")
     program = {"metadata": {"name": "digits-train", "namespace": "default"}}
-    await machine.create(CONFIG_MAPS, {**program, "data": {"train.py": (EXAMPLE / "train.py").read_text()}})
-    await machine.create(FRAMEWORKS, yaml.safe_load((EXAMPLE / "framework.yaml").read_text()))
+    await running.create(CONFIG_MAPS, {**program, "data": {"train.py": (EXAMPLE / "train.py").read_text()}})
+    await running.create(FRAMEWORKS, yaml.safe_load((EXAMPLE / "framework.yaml").read_text()))
     job = json.loads(json.dumps(yaml.safe_load((EXAMPLE / "job.yaml").read_text())))
     job["metadata"]["namespace"] = "default"
     coordinator = job["spec"]["roles"]["coordinator"]["template"]["spec"]["containers"][0]
     coordinator["env"] = [{"name": "PAUSE", "value": "0.3"}]
-    await machine.create(DL_JOBS, job)
-    outputs = machine.state.outputs / "default"
+    await running.create(DL_JOBS, job)
+    outputs = running.state.outputs / "default"
     await until(lambda: list(outputs.glob("*/checkpoint.npz")), 60)
-    async with machine.cluster() as cluster:
+    async with running.cluster() as cluster:
         uid = (await cluster.get(PODS, "digits-worker-0", "default"))["metadata"]["uid"]
     os.kill(process_of(uid), signal.SIGKILL)
-    ended = await machine.until(DL_JOBS, "digits", _registered, 120)
+    ended = await running.until(DL_JOBS, "digits", _registered, 120)
     status = ended["status"]
     assert is_true("Succeeded")(ended)
     assert status["restarts"] == 1
@@ -205,10 +212,9 @@ async def test_a_worker_killed_while_it_trains_costs_a_restart_and_the_output_be
     assert (first["pod"], first["exitCode"]) == ("digits-worker-0", 137)
     assert status["results"]["accuracy"] > 0.95
     assert status["outputs"]["digests"].keys() == {"code", "data", "output", "spec"}
-    async with machine.cluster() as cluster:
-        (model,) = (await cluster.list(MODELS, "default")).items
-    made = await machine.until(MODELS, model["metadata"]["name"], is_true("Ready"))
-    kept = machine.state.storage / made["spec"]["storage"]["output"]
+    (model,) = await listed(running, MODELS, lambda model: model["spec"]["name"] == "digits-averaged", bool)
+    made = await running.until(MODELS, model["metadata"]["name"], is_true("Ready"))
+    kept = running.state.storage / made["spec"]["storage"]["output"]
     manifest = json.loads((kept / ".steelyard" / "manifest.json").read_text())
     assert {file["path"] for file in manifest["files"]} == {"model.onnx", "lineage.json"}
     assert manifest["source"]["job"] == "default/digits"
@@ -224,8 +230,8 @@ async def until(holds: Any, seconds: float) -> None:
             await asyncio.sleep(0.05)
 
 
-def process_of(pod: str) -> int:
-    """The program of a Pod's container: the youngest process whose parent is the container's shim."""
+def process_of(uid: str) -> int:
+    """The program of the container of the Pod with this uid: its youngest process."""
     matches = []
     for number in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -233,9 +239,9 @@ def process_of(pod: str) -> int:
             environment = Path(f"/proc/{number}/environ").read_bytes()
         except OSError:
             continue
-        if b"train.py" in command and b"ROLE=worker" in environment and b"INDEX=0" in environment:
+        if b"train.py" in command and uid.encode() in environment:
             matches.append(int(number))
-    assert matches, f"no process of Pod {pod}"
+    assert matches, f"no process of Pod {uid}"
     return max(matches)
 
 
