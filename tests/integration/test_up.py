@@ -117,43 +117,47 @@ async def test_a_killed_child_is_started_again(running: Machine, name: str) -> N
 
 
 async def test_pods_outlive_a_killed_up_and_are_adopted(machine: Machine, tmp_path: Path) -> None:
+    """And `down` ends what the next killed one leaves."""
     trace, go = tmp_path / "trace", tmp_path / "go"
     ready = machine.up()
     script = f"echo ran >> {trace}; while [ ! -e {go} ]; do sleep 0.05; done"
     await machine.create(JOBS, make_job("long", script))
+    await machine.create(JOBS, make_job("longer", "sleep 1000"))
     await machine.until(JOBS, "long", lambda job: trace.exists())
+    await machine.until(JOBS, "longer", lambda job: job.get("status", {}).get("ready") == 1)
     children = list(read_record(machine.state).children.values())
     os.kill(ready.pid, signal.SIGKILL)
     _until(lambda: not living(children), "the children go on without their supervisor")
-    assert processes_of(machine.state.path), "the Pod went too"
-    machine.up()
+    assert processes_of(machine.state.path), "the Pods went too"
+    ready = machine.up()
     go.touch()
     await machine.until(JOBS, "long", is_true("Complete"))
     assert trace.read_text() == "ran\n"
-
-
-async def test_down_ends_what_a_killed_up_left(machine: Machine) -> None:
-    ready = machine.up()
-    await machine.create(JOBS, make_job("long", "sleep 1000"))
-    await machine.until(JOBS, "long", lambda job: job.get("status", {}).get("ready") == 1)
     os.kill(ready.pid, signal.SIGKILL)
-    done = steelyard("down", state_dir=str(machine.state.path))
-    assert done.returncode == 0
-    assert processes_of(machine.state.path) == []
-    again = steelyard("down", state_dir=str(machine.state.path))
-    assert again.returncode == 0
+    assert processes_of(machine.state.path), "nothing is left to end"
+    for _ in range(2):  # the second finds nothing
+        done = steelyard("down", state_dir=str(machine.state.path))
+        assert done.returncode == 0
+        assert processes_of(machine.state.path) == []
 
 
-def test_ctrl_c_ends_all_in_order(machine: Machine) -> None:
-    command = [sys.executable, "-m", "steelyard.cli.main", "up", "--state-dir", str(machine.state.path)]
+def test_ctrl_c_ends_all_in_order(machine: Machine, tmp_path: Path) -> None:
+    file, folder = tmp_path / "ready-copy.json", str(machine.state.path)
+    words = ("up", "--state-dir", folder, "--ready-file", str(file))
+    command = [sys.executable, "-m", "steelyard.cli.main", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        _until(machine.state.ready.exists, "up is not ready")
+        _until(file.exists, "up is not ready")
+        content = json.loads(file.read_text())
+        assert content == json.loads(machine.state.ready.read_text())
+        assert set(content) == {"api", "token", "kubeconfig", "pid"}
+        assert content["pid"] == read_record(machine.state).pid == process.pid
         process.send_signal(signal.SIGINT)
         said = process.stdout.read()
         assert process.wait(timeout=60) == 0
     assert str(machine.state.kubeconfig) in said
     assert "stopping: the platform and the operator, then the Pods, then Kubernetes" in said
+    assert not file.exists()
     assert processes_of(machine.state.path) == []
     assert read_record(machine.state).children == {}
 
@@ -165,16 +169,6 @@ def test_a_mistake_in_the_settings_is_said_at_once(machine: Machine, tmp_path: P
     file.write_text("[operator]\nworkerz = 3\n")
     wrong = steelyard("up", state_dir=str(machine.state.path), settings=str(file))
     assert (wrong.returncode, "operator.workerz" in wrong.stderr) == (2, True)
-
-
-def test_the_ready_file_appears_when_everything_answers(machine: Machine, tmp_path: Path) -> None:
-    file = tmp_path / "ready-copy.json"
-    done = steelyard("up", "--detach", state_dir=str(machine.state.path), ready_file=str(file))
-    assert done.returncode == 0, done.stderr
-    content = json.loads(file.read_text())
-    assert content == json.loads(machine.state.ready.read_text())
-    assert set(content) == {"api", "token", "kubeconfig", "pid"}
-    assert content["pid"] == read_record(machine.state).pid
 
 
 def _until(holds: Callable[[], object], otherwise: str, seconds: float = 60) -> None:
