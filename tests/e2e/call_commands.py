@@ -1,8 +1,10 @@
-"""Calls commands of the `steelyard` that this interpreter has, a process for each. It imports nothing else.
+"""Calls commands of the `steelyard` that this interpreter has, a process for each. Of ours it imports nothing else.
 
 Reads a JSON list of argument lists from standard input, and writes a JSON list of [exit status, output, errors].
 """
 
+import contextlib
+import importlib
 import json
 import os
 import signal
@@ -12,10 +14,17 @@ import traceback
 from typing import NoReturn
 
 SECONDS = 60
+OTHERS = (
+    "aiohttp", "cryptography", "httpx", "numpy", "obstore", "pyarrow.parquet", "pydantic", "pydantic_settings",
+    "rich.console", "scipy.stats", "starlette", "typer", "uvicorn", "yaml",
+)  # fmt: skip
+"""Modules of others that many commands import."""
 
 
 def main() -> None:
-
+    for name in OTHERS:  # once, where they are installed, instead of once for each call
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     from steelyard.cli import main as command_line
 
     calls: list[list[str]] = json.load(sys.stdin)
@@ -23,7 +32,7 @@ def main() -> None:
 
 
 def _called(command: object, arguments: list[str]) -> tuple[int, str, str]:
-    # A fork has imported the command line already: each call costs what it imports itself.
+    # A fork has imported the command line already: each call costs what it imports of ours.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = os.fork()
         if child == 0:

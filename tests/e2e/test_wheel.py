@@ -57,7 +57,7 @@ def test_an_unpinned_installation_runs_the_example(
         base = interpreter(version)
     except Missing as reason:
         pytest.skip(str(reason))
-    python = install("[local]", "--compile-bytecode", "--resolution", resolution, base=base)
+    python = install("[local]", "--resolution", resolution, base=base)
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     steelyard = python.parent / "steelyard"
     state = tmp_path / "state"
