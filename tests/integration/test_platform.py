@@ -159,7 +159,7 @@ STOPPED = {
 }
 """Status of the first entity that waits without the service."""
 BESIDE = {"informer": ("backup-sink", "reaper")}
-"""What is left out beside a service, and stays out: nothing waits for it."""
+"""Services left out beside one, which stay out: nothing waits for them."""
 
 
 @pytest.mark.parametrize("name", STOPPED)

@@ -117,7 +117,7 @@ async def test_a_killed_child_is_started_again(running: Machine, name: str) -> N
 
 
 async def test_pods_outlive_a_killed_up_and_are_adopted(machine: Machine, tmp_path: Path) -> None:
-    """And `down` ends what the next killed one leaves."""
+    """`down` ends what the next one leaves that is killed."""
     trace, go = tmp_path / "trace", tmp_path / "go"
     ready = machine.up()
     script = f"echo ran >> {trace}; while [ ! -e {go} ]; do sleep 0.05; done"
