@@ -122,7 +122,7 @@ class Nvidia:
         ending.add_done_callback(self._endings.discard)
 
     def variables(self, devices: Sequence[Device]) -> dict[str, str]:
-        """CUDA's variable, by numbers where they are sure, because vLLM reads no UUIDs; the UUIDs beside it."""
+        """Return what CUDA reads: numbers where they are sure, for older versions of vLLM, else UUIDs."""
         uuids = ",".join(dict.fromkeys(device.uuid for device in devices))
         numbers = [device.number for device in devices]
         if not devices or None in numbers:
