@@ -38,12 +38,17 @@ class Pods:
         """A replica of the session at an address of its own."""
         app = web.Application()
         app.router.add_post("/{path:.*}", self._answer)
+        app.router.add_get("/{path:.*}", self._read)
         runner = web.AppRunner(app, shutdown_timeout=0.0)
         await runner.setup()
         await web.TCPSite(runner, host, PORT, reuse_address=True).start()
         async with identity_server(session, host, self.identity_port):
             yield
         await runner.cleanup()
+
+    async def _read(self, request: web.Request) -> web.StreamResponse:
+        assert "Authorization" not in request.headers
+        return web.json_response({"read": request.path_qs, "version": "0.32.0"})
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -104,11 +109,16 @@ async def test_a_session_from_its_request_to_its_end(pods: Pods) -> None:
             assert (await world.admin.put(f"{path}/terminate")).json()["status"] == "Terminated"
             ended = await client.post(f"{path}/infer/v1/x", json={})
             assert (ended.status_code, ended.json()["reason"]) == (409, "Conflict")
+            assert (await client.get(f"{path}/infer/v1/models")).status_code == 409
     assert (await world.admin.get(f"{path}/ready")).json()["ready"] is False
     assert (await world.admin.post(f"{path}/token", json={})).status_code == 409
 
 
 async def _passes_on_what_comes(client: httpx.AsyncClient, path: str) -> None:
+    models = await client.get(f"{path}/infer/v1/models?all=1")
+    assert (models.status_code, models.json()["read"]) == (200, "/v1/models?all=1")
+    # A mock serves no files of a model, and is no server whose version matters.
+    assert (await client.get(f"{path}/served")).json() == {"volumes": [], "servers": []}
     refused = await client.post(f"{path}/infer/refuse", json={})
     assert (refused.status_code, refused.json()) == (422, {"error": "no"})
     streamed = await client.post(f"{path}/infer/stream", json={})

@@ -32,7 +32,6 @@ MAX_LENGTH = 2048
 """Tokens that a model is taken to read at once where neither it nor a setting tells; lm-eval's default."""
 BUSY = {429, 503}
 PAUSE_SECONDS = 1.0
-_TIMEOUT = aiohttp.ClientTimeout(total=60)
 
 
 async def prepare_plan(resolved: ResolvedRequest, plan: Plan, context: RunContext) -> Plan:
@@ -112,7 +111,10 @@ class _Endpoint:
 
     async def __aenter__(self) -> "_Endpoint":
         self.session = aiohttp.ClientSession(
-            connector=TrackingConnector(), headers=self.plan.headers, timeout=_TIMEOUT
+            connector=TrackingConnector(),
+            headers=self.plan.headers,
+            # A server's first likelihoods were seen to take it more than a minute.
+            timeout=aiohttp.ClientTimeout(total=self.plan.client.requestTimeoutSeconds),
         )
         return self
 

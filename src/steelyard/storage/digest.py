@@ -2,12 +2,13 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
 MOST_AT_ONCE = 8
+PIECE = 1 << 20
 
 
 class KnownDigests(Protocol):
@@ -24,16 +25,34 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sha256_of_all(paths: Sequence[Path], known: KnownDigests | None = None) -> list[str]:
-    """Return the digests of files in their order; several are read at once, and none whose digest is known."""
+def _sha256_unless(stopped: Callable[[], bool], path: Path) -> str:
+    """Return the digest of a file that may be so large that nobody would wait for it after Ctrl-C."""
+    digest, piece = hashlib.sha256(), memoryview(bytearray(PIECE))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(piece):
+            if stopped():
+                raise InterruptedError(f"{path}: was not read to its end")
+            digest.update(piece[:size])
+    return digest.hexdigest()
+
+
+def sha256_of_all(
+    paths: Sequence[Path],
+    known: KnownDigests | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> list[str]:
+    """Return the digests of files in their order; several are read at once, and none whose digest is known.
+
+    Raises InterruptedError soon after `stopped` says so.
+    """
 
     def digest(path: Path) -> str:
         if known is None:
-            return sha256_of(path)
+            return _sha256_unless(stopped, path)
         if (kept := known.get(path)) is not None:
             return kept
         before = path.stat()
-        made = sha256_of(path)
+        made = _sha256_unless(stopped, path)
         known.add(path, before, made)
         return made
 

@@ -25,11 +25,13 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that were read, one entry for each time."""
     paths: list[Path] = []
 
-    def reading(path: Path, real: Callable[[Path], str] = digests.sha256_of) -> str:
-        paths.append(path)
-        return real(path)
+    real = digests._sha256_unless
 
-    monkeypatch.setattr(digests, "sha256_of", reading)
+    def reading(stopped: Callable[[], bool], path: Path) -> str:
+        paths.append(path)
+        return real(stopped, path)
+
+    monkeypatch.setattr(digests, "_sha256_unless", reading)
     return paths
 
 
@@ -74,6 +76,11 @@ def test_a_file_that_was_written_meanwhile_is_not_kept(
     files[0].write_text("longer" * 1000)
     cache.add(files[0], before, "0" * 64)
     assert cache.get(files[0]) is None
+
+
+def test_reading_ends_when_it_is_stopped(files: list[Path]) -> None:
+    with pytest.raises(InterruptedError, match="was not read to its end"):
+        sha256_of_all(files, stopped=lambda: True)
 
 
 def test_a_damaged_cache_is_none(files: list[Path], tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ from steelyard.local.serving.plan import plan_server
 from steelyard.local.serving.server import Server
 from steelyard.local.serving.weights import described
 from steelyard.runners.table import choose
-from steelyard.runs.context import Interrupted, RunContext, RunResult
+from steelyard.runs.context import Interrupted, RunContext, RunFailed, RunResult
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.request import RunRequest, ServeSpec
 from steelyard.runs.resolve import ResolvedRequest, resolve
 from steelyard.runs.run import run
 from steelyard.runs.served import Served, check_model
+from steelyard.types import JsonValue
 
 T = TypeVar("T")
 
@@ -38,19 +39,31 @@ async def run_served(
         gpus=serve.gpus,
         arguments=serve.arguments,
     )
-    reading = asyncio.ensure_future(asyncio.to_thread(described, plan.model, request.model))
+    reading = asyncio.ensure_future(
+        asyncio.to_thread(described, plan.model, request.model, context.stop.is_set)
+    )
     server = Server(plan, context.listener.step, context.listener.warning)
     try:
         if not fresh and resolved.folder.begun:
-            check_model(resolved, [await reading])
+            check_model(resolved, [await _volume(reading)])
         await _unless_stopped(server.start(), context.stop)
-        served = Served([await reading], [plan.record.json()])
+        served = Served([await _volume(reading)], [plan.record.json()])
         if plan.url not in request.urls:  # another program has the usual port
             request = replace(request, same_model_at=(plan.url,))
         return await _while_kept(server, run(request, folder, context, sign_key, fresh=fresh, served=served))
     finally:
         await server.stop()
         await _cancelled(reading)
+
+
+async def _volume(reading: "asyncio.Future[dict[str, JsonValue]]") -> dict[str, JsonValue]:
+    """Wait for the digests of the model's files. Raises Interrupted, RunFailed."""
+    try:
+        return await reading
+    except InterruptedError:
+        raise Interrupted("stopped while the model was read; nothing was asked") from None
+    except OSError as error:
+        raise RunFailed(f"{error.filename}: {error.strerror}; the model cannot be read") from error
 
 
 def _check_unchanged(resolved: ResolvedRequest, serve: ServeSpec, name: str) -> None:

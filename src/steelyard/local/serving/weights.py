@@ -1,7 +1,7 @@
 """The files of a model with their digests, for the record of a run."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from steelyard.runners.kind import ModelFiles
@@ -12,13 +12,15 @@ from steelyard.storage.digest_cache import DigestCache
 from steelyard.types import JsonValue
 
 
-def described(model: ModelFiles, name: str) -> dict[str, JsonValue]:
-    """Return a model's volume: every file that its server may read, with size and SHA-256."""
+def described(
+    model: ModelFiles, name: str, stopped: Callable[[], bool] = lambda: False
+) -> dict[str, JsonValue]:
+    """Return a model's volume: every file that its server may read, with size and SHA-256. Raises InterruptedError."""
     if model.parts:
         paths = {path.name: path for path in model.parts}
     else:
         paths = {path.relative_to(model.path).as_posix(): path for path in files_below(model.path)}
-    digests = sha256_of_all(list(paths.values()), DigestCache(cache_file()))
+    digests = sha256_of_all(list(paths.values()), DigestCache(cache_file()), stopped)
     return model_volume(
         name,
         [
