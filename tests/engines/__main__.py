@@ -17,6 +17,7 @@ from tests.engines.browser import suite as browser
 from tests.engines.build import Missing, binaries
 from tests.engines.control_plane import control_plane
 from tests.engines.lm_eval import suite as lm_eval
+from tests.engines.model_servers import suite as model_servers
 from tests.engines.originals import suite as originals
 from tests.frameworks import suite as frameworks
 from tests.versions import suite as versions
@@ -42,6 +43,8 @@ SUITES: dict[str, Callable[[], int]] = {
     "Chromium (accessibility)": browser.run,
     "lm-eval (its numbers beside ours)": lm_eval.run,
     "originals (sacrebleu, rouge-score, scikit-learn, Inspect, Math-Verify beside our rubrics)": originals.run,
+    "llama.cpp (a real server: chat, likelihoods, ended in the middle, a Pod of the platform)": model_servers.llama_cpp,
+    "vLLM (a real server: chat, likelihoods beside lm-eval's hf, ended in the middle)": model_servers.vllm,
     "XGBoost and LightGBM (training side by side, a worker of each killed)": partial(
         frameworks.run, "xgboost", "lightgbm"
     ),

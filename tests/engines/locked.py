@@ -9,10 +9,17 @@ from pathlib import Path
 from tests.engines.build import Missing
 
 
-def environment(name: str, lock: Path, among: str = "engines", base: Path = Path(sys.executable)) -> Path:
+def environment(
+    name: str,
+    lock: Path,
+    among: str = "engines",
+    base: Path = Path(sys.executable),
+    *,
+    dependencies: bool = True,
+) -> Path:
     """The interpreter of the environment of `lock`, in the cache's folder `among`, made from the Python `base`.
 
-    Raises Missing where it cannot be had.
+    Without `dependencies` the lock has only a part of an environment. Raises Missing where it cannot be had.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:12]
@@ -22,6 +29,8 @@ def environment(name: str, lock: Path, among: str = "engines", base: Path = Path
         return python
     uv = str(Path(sys.executable).parent / "uv")
     install = [uv, "pip", "install", "-q", "--compile-bytecode", "--require-hashes", "--python", str(python)]
+    if not dependencies:
+        install.append("--no-deps")
     commands = (
         [uv, "venv", "-q", "--clear", "--python", str(base), str(folder)],
         [*install, "-r", str(lock)],
