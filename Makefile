@@ -51,10 +51,11 @@ verify: setup  ## generated files are what the schema says
 	$(BIN)/python -m steelyard.schema.generate
 	git diff --exit-code -- deploy docs/reference
 
+# In the order of the tree short files come last, so that both workers end together; files of one test are long ones.
 test: setup  ## unit tests, then integration on the embedded engines
 	@$(BIN)/python -m compileall -q src
 	$(BIN)/pytest -q -n 2 src
-	$(BIN)/pytest -q -n 2 --dist loadfile tests --ignore tests/engines
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests --ignore tests/engines
 
 test-engines: setup  ## the real engines, and other Pythons
 	$(BIN)/python -m tests.engines
