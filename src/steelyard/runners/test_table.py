@@ -147,3 +147,13 @@ def test_transformers_is_started_by_the_name_that_requests_have(tmp_path: Path) 
     )
     assert done.stdout.startswith("['serve', 'org/mine', '--host']")
     assert "config.json" in done.stdout
+
+
+def test_a_warning_is_not_why_a_server_ended() -> None:
+    lines = [
+        "(APIServer pid=1) WARNING 11-23 06:35 [launcher.py:9] As in `OSError: [Errno 24] Too many open files`.",
+        "INFO: Shutting down",
+    ]
+    assert VLLM.last_error(lines) == "INFO: Shutting down"
+    error = "(EngineCore pid=7) ERROR 11-22 10:00:00 [core.py:866] ValueError: the cache is too small"
+    assert VLLM.last_error([*lines, error]) == "ValueError: the cache is too small"

@@ -41,7 +41,8 @@ VLLM = RunnerKind(
         r"[Cc]apturing CUDA graphs?": "capturing CUDA graphs",
         r"Starting vLLM (API )?server|Application startup complete": "opening its port",
     },
-    error_line=r"^.*?(?:ERROR [\d:\- ]+\[[^\]]*\] |(?=\b[\w.]*(?:Error|Exception): ))"
+    # A warning about too few open files names an OSError that did not happen.
+    error_line=r"^(?!.*\bWARNING\b).*?(?:ERROR [\d:\- ]+\[[^\]]*\] |(?=\b[\w.]*(?:Error|Exception): ))"
     r"(?=[\w.]*(?:Error|Exception): |vllm serve: error|api_server)",
     package="vllm",
     module="vllm",
