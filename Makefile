@@ -49,7 +49,7 @@ check: setup  ## lint, types, layers, and that planted bugs still apply
 
 verify: setup  ## generated files are what the schema says
 	$(BIN)/python -m steelyard.schema.generate
-	git diff --exit-code -- deploy docs/reference
+	git diff --exit-code -- deploy docs/reference src/steelyard/schema
 
 # In the order of the tree short files come last, so that both workers end together; files of one test are long ones.
 test: setup  ## unit tests, then integration on the embedded engines

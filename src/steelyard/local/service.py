@@ -175,9 +175,9 @@ def write_kubeconfig(state: StateDir, url: str, ca: Path) -> None:
 
 async def apply_crds(cluster: Cluster) -> None:
     """Bring the resource definitions to this version's, and wait until they are served."""
-    from steelyard.schema.crd import custom_resource_definitions
+    from steelyard.schema.definitions import installed_definitions
 
-    definitions = custom_resource_definitions()
+    definitions = installed_definitions()
     for definition in definitions:
         try:
             await cluster.create(CRDS, definition)

@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel
 
 from steelyard.schema.crd import custom_resource_definitions, spec_schema
+from steelyard.schema.definitions import installed_definitions
 from steelyard.schema.generate import files
 from steelyard.schema.resources import RESOURCES
 from steelyard.schema.structural import structural
@@ -116,6 +117,10 @@ def test_generated_files_are_as_committed() -> None:
     root = Path(__file__).parents[3]
     for name, content in generated_files().items():
         assert (root / name).read_text() == content, f"{name}: run `python -m steelyard.schema.generate`"
+
+
+def test_what_is_installed_is_what_is_made() -> None:
+    assert {crd["spec"]["names"]["kind"]: crd for crd in installed_definitions()} == definitions()
 
 
 def bounds_of(node: object) -> Iterator[int | float]:
