@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -57,13 +58,14 @@ class Shell:
 
     def __init__(self, machine: Machine, folder: Path) -> None:
         self.machine, self.folder = machine, folder
+        self.started: list[subprocess.Popen[str]] = []
         (folder / "train.py").write_text(PROGRAM)
 
     def start(self, *words: str, terminal: int | None = None) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "steelyard.cli.main", "train", *words]
         where = ["--state-dir", str(self.machine.state.path)]
         split = command.index("--") if "--" in command else len(command)
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*command[:split], *where, *command[split:]],
             cwd=self.folder,
             stdin=terminal,
@@ -72,6 +74,16 @@ class Shell:
             env=os.environ | {"TERM": "xterm"},
             text=True,
         )
+        self.started.append(process)
+        return process
+
+    def close(self) -> None:
+        """End what a test that failed has left running, so that its open pipes fail no other test."""
+        for process in self.started:
+            process.kill()
+            process.wait()
+            for pipe in filter(None, (process.stdout, process.stderr)):
+                pipe.close()
 
     def train(self, *words: str) -> tuple[int, str, str]:
         process = self.start(*words)
@@ -117,7 +129,8 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         folder = tmp_path_factory.mktemp("train")
         machine = Machine(folder / "state")
         machine.up("platform")
-        yield Shell(machine, folder)
+        with closing(Shell(machine, folder)) as shell:
+            yield shell
         machine.down()
     assert processes_of(machine.state.path) == []
 
