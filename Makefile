@@ -54,7 +54,7 @@ verify: setup  ## generated files are what the schema says
 # In the order of the tree short files come last, so that both workers end together; files of one test are long ones.
 test: setup  ## unit tests, then integration on the embedded engines
 	@$(BIN)/python -m compileall -q src
-	$(BIN)/pytest -q -n 2 src
+	$(BIN)/pytest -q -n 3 --dist loadfile src
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests --ignore tests/engines
 
 test-engines: setup  ## the real engines, and other Pythons
