@@ -65,6 +65,7 @@ class Child:
         """The pid and start time, while it runs."""
         if self._process is None or self._process.returncode is not None:
             return None
+        # A pid alone may be another process's by the time that somebody reads it; with its start time it is not.
         started = process_started(self._process.pid)
         return (self._process.pid, started) if started else None  # it has ended, and nobody has said so yet
 
@@ -75,6 +76,8 @@ class Child:
         done, _ = await asyncio.wait(
             {ready, self._keeper}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
         )
+        # The two may end in the same moment: a process that said it was ready and died at once counts as ready, and
+        # is started again like any other.
         ready.cancel()
         if ready not in done:
             name, log = self.program.name, self.program.log
@@ -91,6 +94,8 @@ class Child:
         if self._line is not None:
             with contextlib.suppress(OSError):
                 if leave_pods:
+                    # Services take the end of the line for our death: they end and leave the Pods to the next
+                    # supervisor.
                     self._line.shutdown(socket.SHUT_WR)  # as if we had died
                 else:
                     self._line.send(STOP)
@@ -102,8 +107,9 @@ class Child:
             await asyncio.wait({self._keeper})
 
     async def watch(self) -> None:
-        """Return when it is kept running no more; raise what has kept its keeper from that."""
+        """Wait until the program is no longer kept running. Raises the error of the task that keeps it running."""
         if self._keeper is not None:
+            # Shielded: who watches may be cancelled, while the process is to be kept running until `end`.
             await asyncio.shield(self._keeper)
 
     def kill(self) -> None:
@@ -128,8 +134,11 @@ class Child:
                 if not self._ready.is_set():
                     raise
                 how = f"cannot be started: {error}"
+            # A first start that fails is reported to the user; started again and again, it would hide a wrong
+            # setting.
             if self._ending.is_set() or not self._ready.is_set():
                 return
+            # One that ran for a while has earned a quick start; one that fails at once waits longer each time.
             delay = FIRST_DELAY if loop.time() - began > STEADY_SECONDS else min(delay * 2, LONGEST_DELAY)
             if self.refusal:
                 delay, how = LONGEST_DELAY, f"refuses to work: {self.refusal}"
@@ -151,6 +160,8 @@ class Child:
         with ours:
             with theirs, _open_log(self.program.log) as log:
                 self._process = await asyncio.create_subprocess_exec(
+                    # A session of its own: Ctrl-C in the terminal reaches the supervisor alone, which ends its
+                    # children in their order.
                     *self.program.command, "--line", str(theirs.fileno()),
                     stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
                     pass_fds=[theirs.fileno()], start_new_session=True,
@@ -177,6 +188,7 @@ class Child:
 def _open_log(path: Path) -> Iterator[int]:
     """The log to append to; one that has grown large is put aside first."""
     if path.exists() and path.stat().st_size > LOG_LIMIT:
+        # Only between two runs: a process that holds the file open would go on writing to the old one.
         path.replace(path.with_suffix(".log.1"))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:

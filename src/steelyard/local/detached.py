@@ -79,6 +79,8 @@ def _once_ready(folder: StateDir, process: "subprocess.Popen[bytes]", began: int
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until:
         ready = read_ready(folder)
+        # The file may be that of an earlier `up` that was killed: it counts only with the pid of the one just
+        # started.
         if ready and ready.pid == process.pid:
             Thread(target=process.wait, daemon=True).start()  # nothing of it is left when it ends before us
             return ready
@@ -142,6 +144,7 @@ def _end_supervisor(folder: StateDir) -> None:
     for number, patience in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, 5.0)):
         if living(supervisor):
             os.kill(pid, number)
+        # The lock says when the process is gone, also where its pid could not be read.
         until = time.monotonic() + patience
         while (living(supervisor) or is_held(folder.lock())) and time.monotonic() < until:
             time.sleep(0.05)

@@ -17,6 +17,7 @@ PATIENCE = 5.0
 async def end_leftovers(record: Record, patience: float = PATIENCE) -> None:
     """Return once no process of the record lives."""
     processes = list(record.children.values())
+    # First nothing: children see the end of their line and finish what they are writing.
     for number in (0, signal.SIGTERM, signal.SIGKILL):
         for pid, _ in living(processes):
             _signal(pid, number)

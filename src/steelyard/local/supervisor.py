@@ -87,6 +87,7 @@ class Up:
         state = self.state
         check_images(state.images)
         old = read_record(state)
+        # Children of a supervisor that was killed may still be ending: two API servers on one database are refused.
         await end_leftovers(old)
         network, network_lock = claim(state.path, old.network, claims_folder())
         port = _choose_port("--port", self.options.port, old.port, self.say)
@@ -96,7 +97,10 @@ class Up:
             pid=pid, started=process_started(pid), port=port, api_port=api_port, network=network.number
         )
         self.room.check()
+        # Before anything is started: a supervisor that dies now leaves a record by which the next one finds what
+        # lives.
         write_record(state, self.record)
+        # The address and token of an earlier run: read now, they would be taken for this one's.
         state.platform.unlink(missing_ok=True)
         write_images(state.images)
         enter_installed(state)
@@ -130,6 +134,7 @@ class Up:
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             if not starting.done():
+                # Told to stop while parts still start: `_end` ends them, whether they were ready or not.
                 starting.cancel()
                 return False
             starting.result()
@@ -171,8 +176,10 @@ class Up:
         self.state.platform.unlink(missing_ok=True)
         if self.options.ready_file:
             self.options.ready_file.unlink(missing_ok=True)
+        # The other way round: the platform and the operator may still write to Kubernetes while they end.
         for child in reversed(self.children):
             await child.end(END_SECONDS, leave_pods=self.leave_pods)
+        # Last: while Kubernetes lives its kubelet would start again what is ended here.
         if not self.leave_pods:
             await stop_all_pods(kubelet_config(self.state, network))
         self.record = replace(self.record, pid=0, started="", children={})
@@ -275,6 +282,7 @@ async def supervise(options: Options, say: Callable[[str], None]) -> None:
         up = Up(options, say)
 
         def stop_or_kill() -> None:
+            # The second signal: whoever sends it does not want to wait for an orderly end.
             if stopping.is_set():
                 for child in up.children:
                     child.kill()
@@ -293,6 +301,7 @@ async def _take_lock(state: StateDir) -> FileLock:
     until = loop.time() + LOCK_SECONDS
     while True:
         try:
+            # Held for as long as this process lives; the kernel releases it also after kill -9.
             lock.acquire()
         except Held:
             if loop.time() < until:
@@ -314,6 +323,7 @@ def _choose_port(option: str, requested: int, last: int, say: Callable[[str], No
                 f"{option} {requested}: is taken by another process; choose another, or leave it out"
             )
         return requested
+    # The same port as the last time, so that addresses that users and their programs know stay right.
     if last and machine.port_is_free(last):
         return last
     port = machine.lasting_port()
