@@ -60,6 +60,8 @@ class Kubelet:
         self.shims = ForkServer(config.python)
         self.addresses = Addresses(config.pods / ".addresses", config.network)
         sandboxes = (PodFolder(path).sandbox() for path in config.pods.iterdir() if path.is_dir())
+        # Pods that outlived the last kubelet keep their addresses; without this the next new Pod would get one of
+        # theirs.
         self.addresses.adopt(sandbox.ip for sandbox in sandboxes if sandbox and sandbox.ip != HOST_IP)
         settings = config.gpus or GpuSettings()
         finder = config.finder or Nvidia(settings.library)
@@ -85,6 +87,7 @@ class Kubelet:
     def _changed(self, old: Json | None, new: Json | None) -> None:
         """The informer's word: an object came, changed or went; one made anew under its name is another."""
         self.scheduler.wake.set()
+        # A Pod that was deleted and made anew between two events of a watch looks like one that changed.
         replaced = old is not None and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"])
         if old is not None and replaced and (known := self.workers.get(old["metadata"]["uid"])):
             known[0].removed()
@@ -152,6 +155,8 @@ class Kubelet:
         known = {pod["metadata"]["uid"] for pod in self.informer.items()}
         for path in self.config.pods.iterdir():
             folder = PodFolder(path)
+            # Only once the informer has a full list: with half of one, living Pods would be taken for orphans and
+            # ended.
             if path.name not in known and path.is_dir() and (sandbox := folder.sandbox()):
                 containers = [{"name": name, "image": ""} for name in folder.containers()]
                 metadata = {"name": sandbox.name, "namespace": sandbox.namespace, "uid": sandbox.uid}
@@ -228,6 +233,8 @@ async def run_kubelet(
         while not stopped.done():
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in done - {stopped}:
+                # A kubelet without its lease or its informer would look alive and do nothing; the supervisor starts a
+                # new one.
                 task.result()  # a part that failed ends the kubelet with its error
     finally:
         await _cancel([*tasks])

@@ -112,6 +112,7 @@ class PodWorker:
 
     async def _look(self) -> bool:
         """One look and all that follows from it, then sleep until there is cause for another; True at the end."""
+        # Before the look: a cause that comes while it looks leads to another look at once.
         self.wake.clear()
         try:
             if self.gone and await self._remove():
@@ -157,6 +158,7 @@ class PodWorker:
         pauses = [next_look, _until(todo.look_again, now)]
         if todo.stop:
             pauses.append(self._stop())
+        # A container that begins while its Pod is being deleted would be ended again, after it had its effect.
         elif not failure and not self._deleting():
             pauses.append(self.containers.begin_again())
             pauses += [await self._begin(self.sandbox, name, attempt) for name, attempt in todo.start]
@@ -164,6 +166,7 @@ class PodWorker:
         if todo.ended:
             self.node.gpus.release(self.uid)
         await self._show_gpus()
+        # The status before the deletion is confirmed: who watches the Pod learns how it ended.
         await self._report(self.sandbox, failure, ended=todo.ended)
         if todo.ended and self._deleting():
             await self._delete()
@@ -211,12 +214,14 @@ class PodWorker:
 
     async def _make_sandbox(self) -> Sandbox | None:
         """The Pod's folder and address, made once; None when the Pod ended before this folder was."""
+        # An address that was chosen stays the Pod's, also after a crash: its programs were told it.
         if (known := self.folder.sandbox()) is not None:
             return known
         status = self.pod.get("status") or {}
         if status.get("phase") in ("Succeeded", "Failed"):
             return None
         metadata, ip = self.pod["metadata"], HOST_IP
+        # The API says that it ran; what it did is not known, and begun again it would do so twice.
         failure = FOLDER_LOST if status.get("podIP") else None
         try:
             volumes.check(self.pod)
@@ -228,6 +233,7 @@ class PodWorker:
             failure = Failure("NoAddressLeft", str(problem), disruption=True)
         started = shim.nanoseconds_text(int(self.node.now().timestamp() * 1e9))
         sandbox = Sandbox(metadata["namespace"], metadata["name"], self.uid, ip, started)
+        # Durable before the status names the address: after a crash another Pod might get it.
         await asyncio.to_thread(self.folder.write_sandbox, sandbox)
         if failure:
             self.fail(failure)
@@ -255,6 +261,8 @@ class PodWorker:
         except Unsupported as problem:
             self.fail(Failure("NotImplemented", f"container {name!r}: {problem}"))
         else:
+            # The intent is on the disk: a kubelet that dies here leaves a start that the next one finishes, and none
+            # that is made twice.
             self.containers.begin(name, attempt, intent)
             self.events.record(self.pod, "Normal", "Started", f"Started container {name}")
             return None
@@ -311,6 +319,7 @@ class PodWorker:
         """The API has no such Pod any more: end at once whatever runs, then drop its folder."""
         if self.folder.sandbox() is not None:
             await self.containers.observe(container["name"] for container in self._containers())
+        # The object is gone (a forced deletion, or an API server that was reset); its processes are not.
         if self.containers.alive():
             self.containers.cancel_unstarted()
             self.containers.send(signal.SIGUSR2)
@@ -320,6 +329,8 @@ class PodWorker:
         if self.node.gpus.is_held(self.uid):
             return False
         sandbox = self.sandbox or self.folder.sandbox()
+        # The folder first, the address last: an address that is given away while the folder names it would be taken
+        # twice after a crash.
         await asyncio.to_thread(shutil.rmtree, self.folder.path, ignore_errors=True)
         if sandbox is not None and sandbox.ip != HOST_IP:
             self.addresses.release(sandbox.ip)
@@ -358,6 +369,7 @@ class PodWorker:
         if status == self._written:
             return
         metadata = self.pod["metadata"]
+        # The uid is a precondition: a Pod made anew under the same name must not get this one's status.
         patch = {"metadata": {"uid": self.uid}, "status": status}
         try:
             self.pod = await self.cluster.patch(
