@@ -64,6 +64,8 @@ class SqliteDatabase:
     def load(self) -> tuple[int, Iterable[Row]]:
         try:
             row = self._connection.execute("SELECT value FROM version").fetchone()
+            # A watcher may have seen versions of writes that a crash took back: given out again, they would name
+            # other objects.
             version = row[0] + JUMP if row else 1
             self.commit(version, ())  # two starts in a row jump twice
             rows = self._connection.execute("SELECT kind, namespace, name, raw FROM objects").fetchall()
@@ -72,10 +74,12 @@ class SqliteDatabase:
         return version, rows
 
     def commit(self, version: int, rows: Iterable[Row]) -> None:
+        # SQLite would go on writing to the file that was moved away, and every write would be confirmed.
         self._check_presence()
         try:
             self._write(version, rows)
         except sqlite3.Error as error:
+            # Half a transaction left open would be committed with the next one.
             self._connection.rollback()
             raise OSError(f"{self._path} could not be written: {error}") from error
 

@@ -39,6 +39,8 @@ class Lifecycle:
     def _committed(self, changes: list[Change]) -> None:
         for change in changes:
             item = change.new
+            # A deletion frees others: dependents lose their owner, an owner may have waited for this one, and so may
+            # the namespace or the definition that is being emptied.
             if change.removed:
                 for dependent in self._store.dependents(item.uid):
                     self._look_at(dependent)
@@ -59,6 +61,7 @@ class Lifecycle:
     async def run(self) -> None:
         """Handle everything once at the start, for what was left undone; then every change."""
         for bucket in self._store.kinds():
+            # What the last process had begun is in no queue any more; the objects themselves say what is left to do.
             for item in self._store.bucket(bucket).items():
                 if item.deleting or item.owners:
                     self._look_at((bucket, item.key))
@@ -70,6 +73,7 @@ class Lifecycle:
     async def _drain(self) -> None:
         done = 0
         while self._waiting:
+            # The object is looked up only when its turn comes: it may have changed or gone since it was queued.
             reference = next(iter(self._waiting))
             del self._waiting[reference]
             self._visit(reference)
@@ -119,6 +123,7 @@ class Lifecycle:
         bucket, key = reference
         item = self._store.get(bucket, key)
         if item is not None:
+            # With the uid: an object that was made anew under the name meanwhile is not the one that lost its owner.
             request = Deletion(propagation=propagation, uid=item.uid)
             self._objects.delete(self._registry.stored(bucket), item, request, Options())
 
@@ -161,6 +166,7 @@ class Lifecycle:
         if kind is None:
             return False
         parent = self._store.owner(owner["uid"])
+        # As the real garbage collector: a reference to another name or kind with a living uid names nobody.
         if parent is None or parent[0] != kind.bucket or parent[1][1] != owner["name"]:
             return True
         return kind.namespaced and parent[1][0] != item.namespace

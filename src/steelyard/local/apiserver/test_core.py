@@ -1,6 +1,8 @@
 """The core without a transport: no answer before its commit, and what a full disk does."""
 
+import asyncio
 import errno
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import orjson
@@ -55,6 +57,35 @@ async def test_a_full_disk_refuses_and_changes_nothing(parts: Parts, monkeypatch
     assert (await ask(parts, "GET", f"{PATH}/a"))[1] == made
     assert (await ask(parts, "GET", f"{PATH}/b"))[0] == 404
     assert (await ask(parts, "POST", PATH, {"metadata": {"name": "b"}}))[0] == 201
+    parts.store.close()
+
+
+async def _first(body: AsyncGenerator[bytes]) -> bytes:
+    return await anext(body)
+
+
+async def test_a_watch_begins_with_what_is_durable(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that waits for its commit while a watch begins is not in what the watch begins with."""
+
+    def fail(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    async def write_twice() -> None:
+        parts.store.put("configmaps", {**made, "metadata": {**made["metadata"], "name": "kept", "uid": "1"}})
+        await parts.store.settled()
+        monkeypatch.setattr(parts.store._database, "commit", fail)
+        parts.store.put("configmaps", {**made, "metadata": {**made["metadata"], "name": "lost", "uid": "2"}})
+
+    made = (await ask(parts, "POST", PATH, {"metadata": {"name": "a"}}))[1]
+    query = {"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    request = Request("GET", PATH, {**query, "allowWatchBookmarks": "true"}, {}, b"", "tester")
+    response = await parts.core.handle(request)
+    assert isinstance(response.body, AsyncGenerator)
+    _, begin = await asyncio.gather(write_twice(), _first(response.body))  # in this order they begin
+    *objects, bookmark = [orjson.loads(line)["object"] for line in begin.splitlines()]
+    assert [obj["metadata"]["name"] for obj in objects] == ["a", "kept"]
+    assert bookmark["metadata"]["resourceVersion"] == objects[-1]["metadata"]["resourceVersion"]
+    await response.body.aclose()
     parts.store.close()
 
 

@@ -40,19 +40,18 @@ class Watch:
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
         ring = self.store.bucket(self.kind.bucket).ring
-        await self.store.settled()
-        version = self.store.committed
-        from_version = int(self.options.version or 0)
+        version = int(self.options.version or 0)
         # An empty version and "0" mean "any": Kubernetes then begins with the objects that are there.
         initial = self.options.initial
         if self.options.version in ("", "0") if initial is None else initial:
+            version = self.store.version
             items = self.store.bucket(self.kind.bucket).items()
             parts = [_framed(b"ADDED", self.render(item)) for item in items if self.selects(item)]
             if initial:
-                parts.append(self._bookmark(initial_end=True))
+                parts.append(self._bookmark(version, initial_end=True))
+            # Read first, then wait: what others write meanwhile may never be committed, and comes as an event if it is.
+            await self.store.settled()
             yield b"".join(parts)
-        else:
-            version = from_version
         try:
             cursor = ring.cursor(version)
         except Compacted:
@@ -70,7 +69,7 @@ class Watch:
             if events := b"".join(self._event(change) for change in changes):
                 yield events
             elif self.options.bookmarks and waited and not changes and not ring.closed:
-                yield self._bookmark()
+                yield self._bookmark(self.store.committed)
             left = end - self.monotonic()
             if left <= 0 or (ring.closed and not changes):
                 return
@@ -89,8 +88,8 @@ class Watch:
         assert change.old is not None
         return _framed(b"DELETED", self.render(_at_version(change.old, change.version)))
 
-    def _bookmark(self, *, initial_end: bool = False) -> bytes:
-        metadata: Json = {"resourceVersion": str(self.store.committed)}
+    def _bookmark(self, version: int, *, initial_end: bool = False) -> bytes:
+        metadata: Json = {"resourceVersion": str(version)}
         if initial_end:
             metadata["annotations"] = {INITIAL_END: "true"}
         obj = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
