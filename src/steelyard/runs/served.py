@@ -75,10 +75,14 @@ async def served_by_session(request: RunRequest, environment: Mapping[str, str])
                     answer = orjson.loads(await response.read()) if response.status == 200 else {}
             except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
                 return None
-            if not answer.get("volumes"):
+            # Whatever answers there need not be a platform of ours.
+            said = answer if isinstance(answer, dict) else {}
+            if not isinstance(said.get("volumes"), list) or not isinstance(said.get("servers"), list):
                 return None
-            volumes += [volume for volume in answer["volumes"] if volume not in volumes]
-            servers += [server for server in answer["servers"] if server not in servers]
+            if not said["volumes"]:
+                return None
+            volumes += [volume for volume in said["volumes"] if volume not in volumes]
+            servers += [server for server in said["servers"] if server not in servers]
     return Served(volumes, servers)
 
 

@@ -52,7 +52,8 @@ class DigestCache:
             content = json.loads(self._file.read_text())
         except (OSError, ValueError):
             return {}
-        return content if isinstance(content, dict) else {}
+        entries = content.items() if isinstance(content, dict) else ()
+        return {key: digest for key, digest in entries if isinstance(digest, str)}
 
 
 def _key(stat: os.stat_result) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeGuard
 
 from steelyard.report.evidence.files import MOST_NAMED, Check, ReportFolders, fault, read_bytes
 from steelyard.report.evidence.lone_page import parse_json
@@ -36,7 +37,7 @@ def check_model(evidence: Sequence[JsonValue], model: Path) -> Iterator[Check]:
     served = {
         entry["path"]: entry["sha256"]
         for entry in evidence
-        if entry["what"] == MODEL and not entry["path"].startswith(OWN_RECORDS)
+        if _names_a_file(entry) and entry["what"] == MODEL and not entry["path"].startswith(OWN_RECORDS)
     }
     if not served:
         yield fault(
@@ -67,6 +68,13 @@ def check_model(evidence: Sequence[JsonValue], model: Path) -> Iterator[Check]:
         yield Check(
             f"{MODEL}: {count(right)} of {count(len(served))} files have the SHA-256 of what was served"
         )
+
+
+def _names_a_file(entry: JsonValue) -> TypeGuard[Mapping[str, str]]:
+    """Tell whether an entry has what a file's has; the report may have been edited."""
+    return isinstance(entry, dict) and all(
+        isinstance(entry.get(name), str) for name in ("what", "path", "sha256")
+    )
 
 
 def _files_of(folder: Path) -> dict[str, Path]:

@@ -49,6 +49,12 @@ def test_each_file_that_is_not_the_served_one_is_named(model: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("wrong", [7, None, {"what": "Model"}, {"what": "Model", "path": 1, "sha256": "x"}])
+def test_an_edited_list_is_read_as_far_as_it_goes(model: Path, wrong: JsonValue) -> None:
+    assert [check.state for check in check_model([wrong, *SERVED], model)] == ["fine"]
+    assert [check.state for check in check_model([wrong], model)] == ["fault"]
+
+
 def test_a_gguf_lies_beside_others(tmp_path: Path) -> None:
     served = [entry("a.gguf", b"a")]
     (tmp_path / "a.gguf").write_bytes(b"a")
