@@ -24,6 +24,11 @@ from tests.versions import suite as versions
 from tests.versions.interpreters import OTHERS
 
 ROOT = Path(__file__).parent.parent.parent
+MODEL_SERVERS = "STEELYARD_MODEL_SERVERS"
+"""Name of the variable that chooses servers: `vllm`, `llama.cpp` or, by default, both.
+
+A llama.cpp is built from source, which takes minutes that CI does not have.
+"""
 
 
 def kubernetes() -> int:
@@ -38,13 +43,25 @@ def kubernetes() -> int:
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
+def model_server(name: str, suite: Callable[[], int]) -> int:
+    """Run the suite of a model server, unless the environment chooses others."""
+    chosen = os.environ.get(MODEL_SERVERS, "").replace(",", " ").split()
+    if chosen and name not in chosen:
+        raise Missing(f"{MODEL_SERVERS} is {' '.join(chosen)}")
+    return suite()
+
+
 SUITES: dict[str, Callable[[], int]] = {
     "Kubernetes (API cases, kubectl session)": kubernetes,
     "Chromium (accessibility)": browser.run,
     "lm-eval (its numbers beside ours)": lm_eval.run,
     "originals (sacrebleu, rouge-score, scikit-learn, Inspect, Math-Verify beside our rubrics)": originals.run,
-    "llama.cpp (a real server: chat, likelihoods, ended in the middle, a Pod of the platform)": model_servers.llama_cpp,
-    "vLLM (a real server: chat, likelihoods beside lm-eval's hf, ended in the middle)": model_servers.vllm,
+    "llama.cpp (a real server: chat, likelihoods, ended in the middle, a Pod of the platform)": partial(
+        model_server, "llama.cpp", model_servers.llama_cpp
+    ),
+    "vLLM (a real server: chat, likelihoods beside lm-eval's hf, ended in the middle)": partial(
+        model_server, "vllm", model_servers.vllm
+    ),
     "XGBoost and LightGBM (training side by side, a worker of each killed)": partial(
         frameworks.run, "xgboost", "lightgbm"
     ),
