@@ -69,9 +69,9 @@ def install(name: str = "vllm") -> None:
     kind = KINDS[name]
     folder = data_folder() / name / "fake"
     (folder / "bin").mkdir(parents=True)
-    (folder / "bin" / "python").symlink_to(sys.executable)
+    (folder / "bin" / "python").symlink_to(Path(sys.executable).resolve())
     program = folder / "bin" / "vllm"
-    program.write_text(PROGRAM.format(python=sys.executable))
+    program.write_text(PROGRAM.format(python=Path(sys.executable).resolve()))
     program.chmod(0o755)
     write(Environment(name, "cpu", str(folder), lock_digest(kind, "cpu"), "0.0", {}), data_folder())
 

@@ -81,7 +81,8 @@ async def test_a_replica_that_dies_costs_only_its_calls(running: Machine) -> Non
 
 
 async def test_a_replica_that_listens_on_all_addresses_fails_the_evaluation(running: Machine) -> None:
-    _, ended = await run(running, "bound", ["--bind-all"], {}, replicas=1)
+    # A port that is free on all addresses: Pods of other tests listen on the usual one at addresses of their own.
+    _, ended = await run(running, "bound", ["--bind-all", "--port", "0"], {}, replicas=1)
     failed = condition(ended, "Failed")
     assert (failed["status"], failed["reason"]) == ("True", "SessionFailed")
     assert "BoundToAllAddresses" in failed["message"]

@@ -131,5 +131,5 @@ async def said(machine: Machine, text: str) -> None:
 async def complete(client: Client, made: small.Small) -> None:
     async with asyncio.timeout(120):
         while (report := await asyncio.to_thread(client.reports.get, made.report)).status != "Complete":
-            assert report.status not in ("Failed", "Error"), report
+            assert report.status not in ("Failed", "Error"), (report.reason, report.message)
             await asyncio.sleep(0.1)

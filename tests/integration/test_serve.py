@@ -49,7 +49,7 @@ def until_it_says(client: Client, id: str, words: str) -> tuple[str | None, str]
     """Return reason and message of a session once its message has these words."""
     end = time.monotonic() + SECONDS
     while words not in ((session := client.inferencesessions.get(id)).message or ""):
-        assert time.monotonic() < end, session
+        assert time.monotonic() < end, (session.reason, session.message)
         time.sleep(0.1)
     return session.reason, session.message or ""
 

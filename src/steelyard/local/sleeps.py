@@ -86,7 +86,8 @@ class SleepRecord:
 
         A clock that was set back is no sleep; but one that is put right after it would otherwise not be seen as one.
         """
-        sleeps, ahead = self.watch.sleeps(), _ahead(*self.clocks())
+        # In this order: a sleep between the two is written twice until the next look, and not never.
+        ahead, sleeps = _ahead(*self.clocks()), self.watch.sleeps()
         slept = sleeps != self.kept.sleeps
         if slept or self.kept.boot != boot_id() or abs(ahead - self.kept.ahead) >= LEAST_SECONDS:
             write_kept(self.state, Kept(sleeps, boot_id(), ahead))

@@ -96,7 +96,9 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
         await _release_strangers(edge, key, cached, children)
     if cached is None:
         return None
-    decision = kind.decide(_awake(edge, cached), of.owned_by(cached, children), edge.now(), set())
+    # The time first, then what was slept until then: a machine that sleeps in between must not find it in one alone.
+    now = edge.now()
+    decision = kind.decide(_awake(edge, cached), of.owned_by(cached, children), now, set())
     if not decision:
         return decision.look_again
     taken: set[str] = set()
@@ -104,7 +106,8 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
     for _ in range(ROUNDS):
         try:
             known = known or await _read(edge, kind, key)
-            decision = kind.decide(_awake(edge, known.owner), known.children, edge.now(), taken)
+            now = edge.now()
+            decision = kind.decide(_awake(edge, known.owner), known.children, now, taken)
             if not decision:
                 return decision.look_again
             known = await _carry_out(edge, kind, known, decision, taken)

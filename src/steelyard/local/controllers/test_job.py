@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -87,6 +87,22 @@ async def test_a_deadline_counts_time_awake() -> None:
     world.time += timedelta(seconds=10)
     await world.settle()
     assert world.true_conditions()["Failed"] == "DeadlineExceeded"
+
+
+async def test_a_machine_that_sleeps_in_the_middle_of_a_look_fails_no_job() -> None:
+    world = World(activeDeadlineSeconds=60)
+    await world.settle()
+    slept = 0.0
+
+    def measured(since: datetime) -> float:
+        nonlocal slept
+        before, slept = slept, slept + 3600.0  # it sleeps again right after it was measured
+        world.time += timedelta(seconds=3600.0)
+        return before
+
+    world.edge = replace(world.edge, slept=measured)
+    await sync(world.edge, JOB, KEY)
+    assert world.true_conditions() == {}
 
 
 async def test_the_deadline_fails_the_job_and_its_pod_goes_first() -> None:
