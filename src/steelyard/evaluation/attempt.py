@@ -162,8 +162,10 @@ class Attempt:
             outcome = answer_or_failure(outcome)
         del progress.calls[work]
         progress.durations.append(loop.time() - sent_at)
-        self._pool.release(replica, outcome, sent_at)
+        failures = work.first_failures or {}
+        self._pool.release(replica, outcome, sent_at, failures.get(replica.address))
         if isinstance(outcome, Failure):
+            work.first_failures = {replica.address: loop.time()} | failures
             self._check_pool(outcome, replica)
         elif self._clock is None:
             # The time limit runs from the first call served: before, the session was only starting.

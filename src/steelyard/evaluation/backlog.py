@@ -49,6 +49,8 @@ class Work:
     """Number of times that the row was sent."""
     failed: "list[Try] | None" = None
     """Failed tries of the row."""
+    first_failures: "dict[str, float] | None" = None
+    """Times of the event loop at which the row first failed, by the replica's address."""
 
 
 class Backlog:

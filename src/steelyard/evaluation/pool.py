@@ -34,6 +34,7 @@ class Replica:
     failures: int = 0
     """Failures in a row. Of calls that were in flight together, only the first counts."""
     failed_at: float = float("-inf")
+    answered_at: float = float("-inf")
     rests: int = 0
     """Number of rests since its last success: the retry limit counts them."""
     unreachable_since: float | None = None
@@ -140,8 +141,13 @@ class Pool:
                 waiter.set_exception(Stopped())
         self._waiting.clear()
 
-    def release(self, replica: Replica, outcome: Outcome, sent_at: float) -> None:
-        """The call that was sent at `sent_at` ended with `outcome`."""
+    def release(
+        self, replica: Replica, outcome: Outcome, sent_at: float, row_failed_at: float | None = None
+    ) -> None:
+        """End the call that was sent at `sent_at` with `outcome`.
+
+        `row_failed_at` is the time at which the call's row first failed on `replica`, None where it never did.
+        """
         now, in_flight = asyncio.get_running_loop().time(), replica.in_flight
         replica.in_flight -= 1
         match outcome:
@@ -150,9 +156,14 @@ class Pool:
                 self.drop(replica.address)
             case Failure(fault=Fault.UNREACHABLE | Fault.UNTRUSTED | Fault.TRANSIENT):
                 replica.limit.failed(now, sent_at, in_flight, overload=outcome.overload)
-                self._failed(replica, outcome, sent_at, now)
+                # A row that failed before the replica answered others has a fault of its own. Rows that fail at each
+                # try are the last ones of a run: counted, they would end it as a dead replica does.
+                own = row_failed_at is not None and replica.answered_at > row_failed_at
+                if not (own and outcome.fault is Fault.TRANSIENT):
+                    self._failed(replica, outcome, sent_at, now)
             case _:
                 replica.limit.answered(now, sent_at, in_flight)
+                replica.answered_at = now
                 replica.done += 1
                 # One answer is enough: a replica that came back gets all its calls again at once.
                 replica.failures = replica.rests = replica.refused = 0

@@ -198,6 +198,22 @@ async def test_replicas_that_all_fail_end_the_attempt_which_may_be_repeated(stor
     assert (error.value.code, error.value.permanent) == ("ReplicasFailing", False)
 
 
+async def test_rows_that_fail_while_others_are_answered_end_themselves_and_not_the_attempt(
+    stores: Stores,
+) -> None:
+    """Rows that fail are the last ones: then the replica fails at each call."""
+
+    async def answer(row: Mapping[str, JsonValue]) -> web.StreamResponse:
+        return json_answer({}, status=500) if row["number"] % 10 == 5 else await good_answer(row)
+
+    spec = make_spec(workersPerReplica=1, client={"badRequestPolicy": "Skip", "transientErrorRetryLimit": 2})
+    await write_dataset(stores.dataset, 100)
+    async with replica(answer) as server:
+        summary = await run(stores, spec, server)
+    assert (summary.row_errors, summary.retries) == (10, 20)
+    assert {record["reason"] for record in await error_rows(stores.output)} == {"RetriesExhausted"}
+
+
 async def test_a_server_that_is_away_for_long_costs_no_row(stores: Stores) -> None:
     """Refused connections are no tries of a row, whatever the retry limit."""
     seen: list[Progress] = []
