@@ -1,9 +1,10 @@
-"""Fixtures of all tests: the examples of property tests, and how often collected modules are read for
-garbage.
+"""Fixtures of all tests: the examples of property tests, how often collected modules are read for garbage, and the
+signals of commands that tests start.
 """
 
 import gc
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,13 @@ settings.register_profile(
 )  # where what is tested is a version of Python
 settings.register_profile("random", settings.get_profile("default"), max_examples=300)
 settings.load_profile(os.environ.get("STEELYARD_EXAMPLES", "repeatable"))
+
+
+def pytest_configure() -> None:
+    """Take Ctrl-C again: a shell that starts the suite in the background has it ignored, also by all it starts."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def pytest_collection_finish() -> None:
