@@ -124,8 +124,8 @@ async def check_jobs(machine: Machine) -> None:
     assert succeeded == {"killed-client-a1": 1, "killed-verify-a1": 1}
 
 
-async def test_five_kills_during_an_evaluation(machine: Machine) -> None:
-    await run_with_kills(machine, 5, rows_per_second=150)
+async def test_three_kills_during_an_evaluation(machine: Machine) -> None:
+    await run_with_kills(machine, 3, rows_per_second=250)
 
 
 @pytest.mark.soak

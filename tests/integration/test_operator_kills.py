@@ -117,7 +117,7 @@ async def run_kills(machine: Machine, share: int | None) -> None:
 
 
 async def test_the_operator_killed_after_some_calls_completes(machine: Machine) -> None:
-    await run_kills(machine, 4)
+    await run_kills(machine, 2)
 
 
 @pytest.mark.soak
