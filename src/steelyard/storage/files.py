@@ -66,6 +66,11 @@ class FileStore:
             key, lambda target: self._write(target, lambda file: _copy(path, file), replace=False)
         )
 
+    async def copy(self, source: str, target: str) -> None:
+        with self._named(check_key(source)):
+            (self.root / source).stat()  # so that a missing source is named, and not the target
+        await self._run(target, lambda path: self._link(self.root / source, path))
+
     async def download(self, key: str, path: Path) -> None:
         def copy(source: Path) -> None:
             with source.open("rb") as reader, path.open("wb") as writer:
@@ -107,6 +112,20 @@ class FileStore:
                     yield _info(key, path)
                 except FileNotFoundError:
                     continue  # deleted meanwhile
+
+    def _link(self, source: Path, path: Path) -> None:
+        """Give the file of `source` a second name. No write changes a file in place, so neither changes the other."""
+        if path.is_dir() or source.is_dir():
+            raise IsADirectoryError(path)
+        self._make_folder(path.parent)
+        temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(8)}"
+        temporary.hardlink_to(source)
+        # A rename of two names of one file does nothing, and leaves both.
+        try:
+            temporary.rename(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(path.parent)
 
     def _write(self, path: Path, fill: Callable[[BinaryIO], None], *, replace: bool) -> None:
         if path.is_dir():

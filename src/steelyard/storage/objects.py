@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from steelyard.storage.store import ObjectExists, ObjectInfo, ObjectMissing, Sto
 _MEMORY: dict[str, stores.MemoryStore] = {}
 """The in-memory stores of this process by name, so that two openers of one URL see the same objects."""
 
+LARGEST_COPY = 5 << 30
+"""Most bytes that S3 copies by one request."""
 _MARK = "steelyardwrite"
 """Metadata of an object: by which write it was created. Letters alone, as Azure asks."""
 
@@ -31,6 +34,8 @@ class ObjectStore:
         self._new_mark = new_mark
         parts = urlsplit(url)
         self._prefix = parts.path.strip("/")
+        # S3 and GCS promise the order of keys, so that a listing of any length takes constant memory. Azure does not.
+        self._lists_in_order = parts.scheme in {"s3", "gs"}
         self._store = (
             _MEMORY.setdefault(parts.netloc, stores.MemoryStore())
             if parts.scheme == "memory"
@@ -66,6 +71,18 @@ class ObjectStore:
         with self._named(key) as target:
             await self._create(target, await asyncio.to_thread(path.read_bytes))
 
+    async def copy(self, source: str, target: str) -> None:
+        with self._named(source) as path:
+            size = (await obstore.head_async(self._store, path))["size"]
+        with self._named(target) as other:
+            if size <= LARGEST_COPY:
+                await obstore.copy_async(self._store, path, other)
+                return
+            # Appears whole: the parts become an object when the writer is closed without an error.
+            async with obstore.open_writer_async(self._store, other) as writer:
+                async for piece in (await obstore.get_async(self._store, path)).stream():
+                    await writer.write(piece)
+
     async def _create(self, path: str, data: bytes) -> None:
         """The library sends a write again whose answer was lost, and is told then that the object is there already.
         Whose it is, its mark says: another writer's object may have the same content.
@@ -73,8 +90,12 @@ class ObjectStore:
         mark = self._new_mark()
         try:
             await self._put_new(path, data, mark)
-        except (AlreadyExistsError, FileExistsError):
-            there = await obstore.get_async(self._store, path, options={"head": True})
+        except (AlreadyExistsError, FileExistsError) as exists:
+            try:
+                there = await obstore.get_async(self._store, path, options={"head": True})
+            except (NotFoundError, FileNotFoundError):
+                # Another writer's: it was deleted at once, or the server shows it a moment later than it refuses ours.
+                raise exists from None
             if there.attributes.get(_MARK) != mark:
                 raise
 
@@ -98,12 +119,20 @@ class ObjectStore:
         folder = "/".join(part for part in (self._prefix, prefix.rpartition("/")[0]) if part)
         skip = len(self._prefix) + 1 if self._prefix else 0
         infos: list[ObjectInfo] = []
+        last = ""
         async for batch in obstore.list(self._store, prefix=folder or None):
             for meta in batch:
                 key = meta["path"][skip:]
-                if key.startswith(prefix):
-                    infos.append(ObjectInfo(key, meta["size"], meta["last_modified"]))
-        # The order of a listing is part of our contract, and not of every store's.
+                if not key.startswith(prefix):
+                    continue
+                info = ObjectInfo(key, meta["size"], meta["last_modified"])
+                if not self._lists_in_order:
+                    infos.append(info)
+                    continue
+                if key < last:
+                    raise StorageError(f"{self.url}: lists {key!r} after {last!r}; this store cannot be used")
+                last = key
+                yield info
         for info in sorted(infos, key=lambda info: info.key):
             yield info
 
@@ -130,7 +159,15 @@ class ObjectStore:
         except (NotFoundError, FileNotFoundError) as error:
             raise ObjectMissing(f"{self.url}/{key}: is not there") from error
         except BaseError as error:
-            raise StorageError(f"{self.url}/{key}: {error}") from error
+            raise StorageError(f"{self.url}/{key}: {reason(error)}") from error
+
+
+def reason(error: BaseError) -> str:
+    """One line: the library adds its own structures to a message, and whole documents in which a server explains."""
+    text = str(error).partition("\n\nDebug source:")[0]
+    explained = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
+    text = text.partition("<?xml")[0].partition("<Error>")[0].strip().rstrip(":")
+    return " ".join((f"{text}: {explained[1]}: {explained[2]}" if explained else text).split())
 
 
 class _Ranges(io.RawIOBase):

@@ -4,18 +4,18 @@ The API calls it. `finalise` may be repeated after a crash between any two of it
 
 1. verify that every file is there, with the size and the MD5 that were announced; what is wrong leaves the area open;
 2. close the area: one create-only object beside it holds the manifest, and no URL signed earlier writes any more;
-3. copy each file, whose content has to be the manifest's;
+3. copy each file within the store, first to a key that nobody else knows: its content has to be the manifest's, and
+   only that copy goes to where it stays. A store's own signed URL, or an upload that had begun, may still change a file
+   of a closed area; a copy cannot change any more;
 4. write the manifest, create-only, beside the copies: from then on they are final.
 """
 
 import asyncio
 import base64
 import hashlib
-import tempfile
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO
 
 from pydantic import BaseModel, ConfigDict
 
@@ -92,6 +92,11 @@ class Area:
         """
         return f"staging/{self.id}/{self.nonce}.closed"
 
+    @property
+    def checked(self) -> str:
+        """Prefix of copies while their content is checked; what a crash leaves there is discarded with the area."""
+        return f"staging/{self.id}/{self.nonce}.checked/"
+
     def key(self, path: str) -> str:
         """Raises BadLocation."""
         return check_key(self.prefix + path)
@@ -111,29 +116,24 @@ async def is_closed(store: Store, area: Area) -> bool:
     return True
 
 
-async def finalise(
-    store: Store, area: Area, expected: Sequence[Expected], final: str, *, spool: Path | None = None
-) -> UploadManifest:
-    """Verify, close, copy below the prefix `final` and write the manifest there. Raises UploadError.
-
-    `spool` is a folder for one file at a time; absent: the system's.
-    """
+async def finalise(store: Store, area: Area, expected: Sequence[Expected], final: str) -> UploadManifest:
+    """Verify, close, copy below the prefix `final` and write the manifest there. Raises UploadError."""
     # The manifest is the last thing written: with it, everything before has been done.
     done = await _read(store, f"{final}/{MANIFEST}")
     if done is not None:
         return done
     manifest = await _read(store, area.closed) or await _close(store, area, expected)
-    with tempfile.TemporaryDirectory(dir=spool, prefix="steelyard-finalise-") as folder:
-        for entry in manifest.files:
-            await _copy(store, area.key(entry.path), entry, f"{final}/{entry.path}", Path(folder))
+    for entry in manifest.files:
+        await _copy(store, area, entry, f"{final}/{entry.path}")
     await _create(store, f"{final}/{MANIFEST}", manifest)
     return manifest
 
 
 async def discard(store: Store, area: Area) -> None:
     """Remove the uploaded files; the area stays closed."""
-    for info in [info async for info in store.list(area.prefix)]:
-        await store.delete(info.key)
+    for prefix in (area.prefix, area.checked):
+        for info in [info async for info in store.list(prefix)]:
+            await store.delete(info.key)
 
 
 async def _close(store: Store, area: Area, expected: Sequence[Expected]) -> UploadManifest:
@@ -146,7 +146,7 @@ async def _close(store: Store, area: Area, expected: Sequence[Expected]) -> Uplo
 
 async def _verified(store: Store, key: str, expected: Expected) -> Entry:
     try:
-        digest = await asyncio.to_thread(_digest, lambda: sync_reader(store, key), expected.path)
+        digest = await asyncio.to_thread(_digest, store, key, expected.path)
     except ObjectMissing as error:
         raise NotUploaded(expected.path, "has not been uploaded") from error
     if expected.size is not None and digest.size != expected.size:
@@ -156,18 +156,23 @@ async def _verified(store: Store, key: str, expected: Expected) -> Entry:
     return digest
 
 
-async def _copy(store: Store, source: str, entry: Entry, target: str, folder: Path) -> None:
+async def _copy(store: Store, area: Area, entry: Entry, target: str) -> None:
     if await _has_size(store, target, entry.size):
         return  # writes appear whole, and nobody but `finalise` writes here: it was copied before a crash
-    passing = folder / "file"
+    # A name of its own for each try: another one who finalises the same area must not replace what was checked here.
+    checked = f"{area.checked}{secrets.token_hex(8)}/{entry.path}"
     try:
-        await store.download(source, passing)
+        await store.copy(area.key(entry.path), checked)
     except ObjectMissing as error:
+        # Another one may have finalised the area meanwhile, and discarded what it no longer needed.
+        if await _has_size(store, target, entry.size):
+            return
         raise ChangedMeanwhile(entry.path, "went away while it was finalised") from error
-    # The area may have been written to between the check and its closing, by a URL that was signed before.
-    if await asyncio.to_thread(_digest, lambda: passing.open("rb"), entry.path) != entry:
+    if await asyncio.to_thread(_digest, store, checked, entry.path) != entry:
+        await store.delete(checked)
         raise ChangedMeanwhile(entry.path, "changed while it was finalised")
-    await store.put_file(target, passing)
+    await store.copy(checked, target)
+    await store.delete(checked)
 
 
 async def _has_size(store: Store, key: str, size: int) -> bool:
@@ -191,10 +196,10 @@ async def _read(store: Store, key: str) -> UploadManifest | None:
         return None
 
 
-def _digest(opened: Callable[[], BinaryIO], path: str) -> Entry:
+def _digest(store: Store, key: str, path: str) -> Entry:
     # MD5 is the published contract of uploads (Content-MD5); what the platform vouches for is the SHA-256.
     sha256, md5, size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
-    with opened() as file:
+    with sync_reader(store, key) as file:
         while piece := file.read(_PIECE):
             sha256.update(piece)
             md5.update(piece)

@@ -75,6 +75,14 @@ class Store(Protocol):
         """Create an object from a file, in constant memory."""
         ...
 
+    async def copy(self, source: str, target: str) -> None:
+        """Write or replace `target` with the content of `source`, atomically; durable when it returns.
+
+        The bytes stay in the store, except for those of objects above its limit for one copy. Raises ObjectMissing for
+        the source, StorageFull.
+        """
+        ...
+
     async def download(self, key: str, path: Path) -> None:
         """The object into a file, in constant memory. Raises ObjectMissing."""
         ...
@@ -84,7 +92,7 @@ class Store(Protocol):
         ...
 
     def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
-        """Every object whose key starts with `prefix`, at any depth, sorted by key."""
+        """Every object whose key starts with `prefix`, at any depth, sorted by key (by its UTF-8 bytes)."""
         ...
 
     async def delete(self, key: str) -> None:

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 from itertools import count
-from pathlib import Path
 
 import pytest
 
@@ -108,8 +107,8 @@ class Interrupted(ObjectStore):
         await super().create(key, data)
         await self._written()
 
-    async def put_file(self, key: str, path: Path) -> None:
-        await super().put_file(key, path)
+    async def copy(self, source: str, target: str) -> None:
+        await super().copy(source, target)
         await self._written()
 
 
@@ -118,7 +117,7 @@ class UploadedLate(Interrupted):
         await self.put(AREA.key("c"), b"x")
 
 
-@pytest.mark.parametrize("writes", range(1, 6))
+@pytest.mark.parametrize("writes", range(1, 9))
 async def test_it_may_be_repeated_after_a_crash_between_any_two_writes(store: Store, writes: int) -> None:
     await uploaded(store)
     with pytest.raises(Crash):
@@ -146,6 +145,47 @@ class OvertakenWhileClosing(ObjectStore):
             await super().put(AREA.key("c"), b"later")
             await super().create(key, UploadManifest(files=theirs).model_dump_json().encode())
         await super().create(key, data)
+
+
+class ChangedAndFinalisedMeanwhile(ObjectStore):
+    """An upload changes `c` after its copy was checked, and another one finalises the area at that moment."""
+
+    refused = ""
+
+    async def copy(self, source: str, target: str) -> None:
+        if target == "datasets/5eed/c" and not self.refused:
+            await super().put(AREA.key("c"), b"x")
+            try:
+                await finalise(open_store(self.url), AREA, EXPECTED, "datasets/5eed")
+            except ChangedMeanwhile as error:
+                self.refused = str(error)
+        await super().copy(source, target)
+
+
+async def test_a_file_that_was_checked_stays_whatever_another_one_copies(store: Store) -> None:
+    await uploaded(store)
+    overtaken = ChangedAndFinalisedMeanwhile(store.url)
+    await finalise(overtaken, AREA, EXPECTED, "datasets/5eed")
+    assert overtaken.refused == "c: changed while it was finalised"
+    await assert_final(store)
+    await discard(store, AREA)
+    assert [info.key async for info in store.list("staging/")] == [AREA.closed]
+
+
+class FinalisedMeanwhile(ObjectStore):
+    """Another one finalises the area, and discards it, before the first copy."""
+
+    async def copy(self, source: str, target: str) -> None:
+        other = open_store(self.url)
+        await finalise(other, AREA, EXPECTED, "datasets/5eed")
+        await discard(other, AREA)
+        await super().copy(source, target)
+
+
+async def test_an_area_that_another_one_finalised_meanwhile_is_final(store: Store) -> None:
+    await uploaded(store)
+    await finalise(FinalisedMeanwhile(store.url), AREA, EXPECTED, "datasets/5eed")
+    await assert_final(store)
 
 
 LATER = {"size": 5, "sha256": hashlib.sha256(b"later").hexdigest(), "md5": md5(b"later")}

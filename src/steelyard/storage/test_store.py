@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from obstore.exceptions import BaseError
 
 from steelyard.storage.files import FileStore
-from steelyard.storage.objects import ObjectStore
+from steelyard.storage.objects import ObjectStore, reason
 from steelyard.storage.store import (
     BadLocation,
     ObjectExists,
@@ -61,6 +62,16 @@ async def test_of_two_who_create_the_same_one_is_refused_even_with_the_same_cont
     await Repeating(name).create("a", b"")
     with pytest.raises(ObjectExists):
         await Repeating(name).create("a", b"")
+
+
+def test_a_servers_explanation_is_one_line() -> None:
+    document = (
+        '<?xml version="1.0"?>\n<Error><Code>SlowDown</Code><Message>Reduce your rate.</Message>'
+        "<HostId>x</HostId></Error>"
+    )
+    error = BaseError(f"Generic S3 error: Server returned 503: {document}\n\nDebug source:\nGeneric {{\n}}")
+    assert reason(error) == "Generic S3 error: Server returned 503: SlowDown: Reduce your rate."
+    assert reason(BaseError("no answer\nin time")) == "no answer in time"
 
 
 async def test_a_folder_is_no_object_and_an_object_no_folder(tmp_path: Path) -> None:

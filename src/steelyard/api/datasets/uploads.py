@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 
 from starlette.responses import Response
 
@@ -62,15 +61,11 @@ def verifier(context: RequestContext) -> Signer:
 
 
 async def _finish(context: RequestContext, entity: Uploaded) -> None:
-    store, area, spool = (
-        context.api.platform.store,
-        _area(context, entity),
-        context.api.platform.settings.spool,
-    )
+    store, area = context.api.platform.store, _area(context, entity)
     try:
         # A model's final place is written by its own workflow, which fetches the files from here.
         target = f"uploads/{entity.id}" if isinstance(entity, Model) else place(entity.kind, entity.id)
-        await finalise(store, area, _expected(entity), target, spool=Path(spool) if spool else None)
+        await finalise(store, area, _expected(entity), target)
     except ChangedMeanwhile as error:
         await _set_status(context, entity, "Error", "UploadFailed", str(error))
         raise Conflict(str(error), field=error.path) from error

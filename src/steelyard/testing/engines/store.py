@@ -81,6 +81,36 @@ async def listing_is_recursive_sorted_and_below_its_prefix(store: Store) -> None
     assert [info.key async for info in store.list("b/")] == ["b/1/x"]
 
 
+async def a_copy_is_whole_and_apart_from_its_source(store: Store) -> None:
+    await store.put("a/source", b"first")
+    await store.put("b/target", b"to be replaced")
+    await store.copy("a/source", "b/target")
+    await store.copy("a/source", "c/d/new")
+    await store.put("a/source", b"second")
+    await store.put("c/d/new", b"third")
+    assert [await store.get(key) for key in ("a/source", "b/target", "c/d/new")] == [
+        b"second",
+        b"first",
+        b"third",
+    ]
+    await store.delete("a/source")
+    assert await store.get("b/target") == b"first"
+    assert "a/source" in await _refusal(store.copy("a/source", "e"), ObjectMissing)
+    await _refusal(store.copy("b/target", "../e"), BadLocation)
+    await _refusal(store.copy("../e", "b/target"), BadLocation)
+    assert [info.key async for info in store.list()] == ["b/target", "c/d/new"]
+
+
+async def a_listing_of_any_length_is_in_the_order_of_bytes(store: Store) -> None:
+    names = ["a", "a!", "a-b", "a.b", "a0", "b", "é", "z", "～", "😀"]
+    keys = [f"{name}/{name}x/{number}" for name in names for number in range(120)]
+    keys += [f"{name}.txt" for name in names]
+    for start in range(0, len(keys), 100):
+        await asyncio.gather(*(store.put(key, b"") for key in keys[start : start + 100]))
+    assert [info.key async for info in store.list()] == sorted(keys, key=str.encode)
+    assert [info.key async for info in store.list("a/")] == sorted(key for key in keys if key[:2] == "a/")
+
+
 async def of_many_writers_of_one_key_one_wins(store: Store) -> None:
     async def write(key: str, number: int) -> bool:
         try:
@@ -120,6 +150,8 @@ CASES: dict[str, Case] = {
         create_never_replaces,
         a_missing_object_is_named,
         listing_is_recursive_sorted_and_below_its_prefix,
+        a_listing_of_any_length_is_in_the_order_of_bytes,
+        a_copy_is_whole_and_apart_from_its_source,
         of_many_writers_of_one_key_one_wins,
         files_go_in_and_out,
         a_key_outside_the_store_is_refused,
