@@ -19,6 +19,7 @@ from tests.engines.control_plane import control_plane
 from tests.engines.lm_eval import suite as lm_eval
 from tests.engines.model_servers import suite as model_servers
 from tests.engines.originals import suite as originals
+from tests.engines.services import suite as services
 from tests.frameworks import suite as frameworks
 from tests.versions import suite as versions
 from tests.versions.interpreters import OTHERS
@@ -62,6 +63,8 @@ SUITES: dict[str, Callable[[], int]] = {
     "vLLM (a real server: chat, likelihoods beside lm-eval's hf, ended in the middle)": partial(
         model_server, "vllm", model_servers.vllm
     ),
+    "PostgreSQL (the contracts of the accounts database, killed)": services.run_postgresql,
+    "S3 (a real server: the contract of stores, uploads, killed)": services.run_s3,
     "XGBoost and LightGBM (training side by side, a worker of each killed)": partial(
         frameworks.run, "xgboost", "lightgbm"
     ),

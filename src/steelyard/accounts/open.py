@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from steelyard.accounts.database import Accounts, AccountsDatabaseError, Claims, Outbox
 from steelyard.accounts.sqlite import accounts as sqlite_accounts
@@ -25,6 +26,12 @@ MIGRATIONS = (
 )
 
 
+class Closing(Protocol):
+    """A database's connections."""
+
+    async def close(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class AccountsDatabase:
     """The accounts database: accounts and keys, the outbox, claims, and the log that they belong to."""
@@ -33,22 +40,24 @@ class AccountsDatabase:
     outbox: Outbox
     claims: Claims
     origin: Outlet
-    database: Database
+    database: Closing
 
     async def close(self) -> None:
         await self.database.close()
 
 
 async def open_accounts_database(url: str, new_id: Callable[[], str] = random_id) -> AccountsDatabase:
-    """Open the database at `sqlite:PATH` or `memory:`.
+    """Open the database at `sqlite:PATH`, `postgresql://USER@HOST/DATABASE` or `memory:`.
 
     Raises AccountsDatabaseError, which says what is wrong with the address, and DatabaseError.
     """
     scheme, _, rest = url.partition(":")
     if scheme in {"postgresql", "postgres"}:
-        raise AccountsDatabaseError(f"accounts {url!r}: PostgreSQL is not implemented yet; use sqlite:PATH")
+        return await _open_postgresql(url, new_id)
     if scheme not in {"sqlite", "memory"} or bool(rest) != (scheme == "sqlite"):
-        raise AccountsDatabaseError(f"accounts {url!r}: should be sqlite:PATH or memory:")
+        raise AccountsDatabaseError(
+            f"accounts {url!r}: should be sqlite:PATH, postgresql://USER@HOST/DATABASE or memory:"
+        )
     path = _private(Path(rest)) if rest else ":memory:"
     database = await Database.open(path, MIGRATIONS)
     return AccountsDatabase(
@@ -56,6 +65,28 @@ async def open_accounts_database(url: str, new_id: Callable[[], str] = random_id
         SqliteOutbox(database),
         SqliteClaims(database),
         SqliteOrigin(database),
+        database,
+    )
+
+
+async def _open_postgresql(url: str, new_id: Callable[[], str]) -> AccountsDatabase:
+    # Imported by need: one machine has SQLite, and the driver is an extra.
+    try:
+        from steelyard.accounts.postgresql.accounts import PostgresAccounts
+        from steelyard.accounts.postgresql.claims import PostgresClaims
+        from steelyard.accounts.postgresql.database import PostgresDatabase, parse
+        from steelyard.accounts.postgresql.origin import PostgresOrigin
+        from steelyard.accounts.postgresql.outbox import PostgresOutbox
+    except ImportError as error:
+        raise AccountsDatabaseError(
+            f"accounts: PostgreSQL needs {error.name}: pip install 'steelyard[postgresql]'"
+        ) from error
+    database = await PostgresDatabase.open(parse(url))
+    return AccountsDatabase(
+        PostgresAccounts(database, new_id),
+        PostgresOutbox(database),
+        PostgresClaims(database),
+        PostgresOrigin(database),
         database,
     )
 

@@ -1,5 +1,6 @@
 """Every accounts database keeps to the contract."""
 
+import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,12 +52,38 @@ async def test_claims_keep_to_the_contract(
 
 @pytest.mark.parametrize("url", ["", "sqlite:", "memory:x", "accounts.db"])
 async def test_a_url_that_is_no_ledger_is_refused(url: str) -> None:
-    with pytest.raises(AccountsDatabaseError, match="should be sqlite:PATH or memory:"):
+    with pytest.raises(AccountsDatabaseError, match="should be sqlite:PATH, postgresql://"):
         await open_accounts_database(url)
 
 
-async def test_postgresql_is_said_to_come() -> None:
-    with pytest.raises(AccountsDatabaseError, match="not implemented yet; use sqlite:PATH"):
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        (
+            "postgresql://user:secret@127.0.0.1:1/steelyard",
+            r"^accounts postgresql://user:\*\*\*@127.0.0.1:1/steelyard: .*refused",
+        ),
+        (
+            "postgresql://user:secret@127.0.0.1:1",
+            r"^accounts 'postgresql://user:\*\*\*@127.0.0.1:1': should end with /DATABASE$",
+        ),
+        ("postgresql://127.0.0.1:port/steelyard", "^accounts 'postgresql:"),
+    ],
+)
+async def test_an_address_without_postgresql_is_one_line_and_shows_no_password(url: str, why: str) -> None:
+    with pytest.raises(AccountsDatabaseError, match=why) as error:
+        await open_accounts_database(url)
+    assert "secret" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+async def test_the_extra_of_postgresql_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith("steelyard.accounts.postgresql.")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    with pytest.raises(
+        AccountsDatabaseError, match=r"needs sqlalchemy: pip install 'steelyard\[postgresql\]'"
+    ):
         await open_accounts_database("postgresql://db/steelyard")
 
 
@@ -92,5 +119,6 @@ async def test_an_account_that_cannot_be_read_hides_no_other(
     for name in ("one", "two"):
         await accounts_database.accounts.create(name, Identity(), now)
     damage = "UPDATE accounts SET json = ? WHERE name = 'one'"
+    assert isinstance(accounts_database.database, Database)
     await accounts_database.database.write(lambda connection: connection.execute(damage, (json,)).rowcount)
     assert [account.name for account in await accounts_database.accounts.list()] == ["two"]

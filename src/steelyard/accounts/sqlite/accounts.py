@@ -3,10 +3,11 @@
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from pydantic import ValidationError
 
+from steelyard.accounts.changes import ENDED_KEPT, permit, transit
 from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken, NoSuchAccount
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 from steelyard.sqlite import Database
@@ -29,8 +30,6 @@ CREATE TABLE account_requests (
     PRIMARY KEY (requester, key)
 ) WITHOUT ROWID;
 """
-ENDED_KEPT = timedelta(days=7)
-"""Time for which a key that has ended is still listed."""
 _TOUCH = "UPDATE version SET number = number + 1"
 
 
@@ -54,7 +53,7 @@ class SqliteAccounts:
             id=self._new_id(), name=name, identity=identity, creationTime=now, lastTransitionTime=now
         )
         if permissions:
-            _permit(account, permissions, self._new_id())
+            permit(account, permissions, self._new_id())
 
         def insert(connection: sqlite3.Connection) -> Account:
             # A repeated request is recognised before the name is checked: the name is taken by its own first attempt.
@@ -89,15 +88,15 @@ class SqliteAccounts:
 
     async def set_permissions(self, id: str, permissions: Sequence[AccessGrant]) -> Account:
         version = self._new_id()
-        return await self._change(id, lambda account: _permit(account, permissions, version))
+        return await self._change(id, lambda account: permit(account, permissions, version))
 
     async def set_status(self, id: str, status: str, reason: str, now: datetime) -> Account:
-        return await self._change(id, lambda account: _transit(account, status, reason, now))
+        return await self._change(id, lambda account: transit(account, status, reason, now))
 
     async def delete(self, id: str, now: datetime) -> None:
         def remove(connection: sqlite3.Connection) -> None:
             # The account's row stays, so that its name is never given to somebody else and its entities keep an owner.
-            _update(connection, id, lambda account: _transit(account, "Deleted", "DeleteCommand", now))
+            _update(connection, id, lambda account: transit(account, "Deleted", "DeleteCommand", now))
             connection.execute("DELETE FROM keys WHERE account = ?", (id,))
 
         await self._database.write(remove)
@@ -208,15 +207,6 @@ def _update(connection: sqlite3.Connection, id: str, change: Callable[[Account],
     connection.execute("UPDATE accounts SET json = ? WHERE id = ?", (kept.dump_json(), id))
     connection.execute(_TOUCH)
     return account
-
-
-def _permit(account: Account, permissions: Sequence[AccessGrant], version: str) -> None:
-    account.auth.permissions = [*permissions]
-    account.auth.permissionsVersion = version
-
-
-def _transit(account: Account, status: str, reason: str, now: datetime) -> None:
-    account.status, account.reason, account.lastTransitionTime = status, reason, now
 
 
 def _insert_key(

@@ -2,14 +2,13 @@
 
 import sqlite3
 
+from steelyard.accounts.positions import EVENTS, STATE
 from steelyard.origin import Origin
 from steelyard.sqlite import Database
 
 MIGRATION = """
 CREATE TABLE origin (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), log TEXT NOT NULL, epoch INTEGER NOT NULL);
 """
-EVENTS, STATE = "workflows.events", "workflows.state"
-"""The topics whose positions the outbox and the claims hold."""
 
 
 class SqliteOrigin:

@@ -1,0 +1,1 @@
+"""The accounts database on PostgreSQL, for several API servers and orchestrators."""

@@ -1,0 +1,188 @@
+"""A PostgreSQL database, shared by the processes of a cluster: transactions that are tried again, and its version.
+
+What `write` has returned is durable: the server is asked at the start whether it confirms only what is on its disk.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from steelyard.accounts.database import AccountsDatabaseError
+from steelyard.accounts.postgresql import schema
+
+T = TypeVar("T")
+Work = Callable[[AsyncConnection], Awaitable[T]]
+
+OLDEST = 13
+"""Oldest version of the server that is supported."""
+TRIES = 5
+"""Number of times that a transaction is tried which met a deadlock, or a connection that had ended."""
+VERSION_SECONDS = 1.0
+"""Time between two looks at the number that every change of accounts and keys raises."""
+BLIND_SECONDS = 5.0
+"""Time without a look at that number after which nothing is answered any more: a revoked key would stay good."""
+_AGAIN = {"40001", "40P01"}
+"""SQLSTATEs of transactions that the server ended for the sake of others: serialization failure and deadlock."""
+
+
+def parse(url: str) -> URL:
+    """Return the address for the driver. Raises AccountsDatabaseError."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise AccountsDatabaseError(f"accounts {url!r}: {error}") from error
+    if not parsed.database:
+        raise AccountsDatabaseError(f"accounts {shown(parsed)!r}: should end with /DATABASE")
+    return parsed.set(drivername="postgresql+psycopg")
+
+
+def shown(url: URL) -> str:
+    """Return the address without its password, for messages."""
+    return url.set(drivername="postgresql").render_as_string(hide_password=True)
+
+
+class PostgresDatabase:
+    """Made by `open`; to be closed. Belongs to one event loop."""
+
+    def __init__(self, engine: AsyncEngine, url: URL, version: int) -> None:
+        self.name = shown(url)
+        self._engine = engine
+        self._version = version
+        self._seen = asyncio.get_running_loop().time()
+        self._failure = ""
+        self._watch = asyncio.create_task(self._follow_version())
+
+    @classmethod
+    async def open(cls, url: URL) -> "PostgresDatabase":
+        """Connect. Raises AccountsDatabaseError for a server that cannot be used, or a schema of another version."""
+        engine = create_async_engine(
+            url,
+            pool_size=10,
+            max_overflow=0,
+            connect_args={
+                "connect_timeout": 10,
+                "application_name": "steelyard",
+                "options": "-c timezone=UTC",
+            },
+        )
+        try:
+            async with engine.connect() as connection:
+                await _check_server(connection)
+                revision = await connection.run_sync(schema.present)
+                if revision != schema.newest():
+                    raise AccountsDatabaseError(_other_schema(revision))
+                version = await _version(connection)
+        except AccountsDatabaseError as error:
+            await engine.dispose()
+            raise AccountsDatabaseError(f"accounts {shown(url)}: {error}") from None
+        except SQLAlchemyError as error:
+            await engine.dispose()
+            raise AccountsDatabaseError(f"accounts {shown(url)}: {reason(error)}") from error
+        return cls(engine, url, version)
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` in a transaction; return its result once its changes are durable.
+
+        What it raises is raised here, and changes nothing. It may run several times, so it must do nothing else.
+        Raises AccountsDatabaseError; whether the transaction was committed is then unknown.
+        """
+        for left in reversed(range(TRIES)):
+            try:
+                async with self._engine.connect() as connection:
+                    try:
+                        result = await work(connection)
+                    except DBAPIError as error:
+                        # Nothing of it was committed: the transaction ended with the error, or with its connection.
+                        if left and (error.connection_invalidated or _state(error) in _AGAIN):
+                            continue
+                        raise
+                    await connection.commit()
+                    return result
+            except SQLAlchemyError as error:
+                raise self._named(error) from error
+        raise AssertionError("the last try returns or raises")
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work`, which only reads. Raises AccountsDatabaseError."""
+        return await self.write(work)
+
+    def version(self) -> int:
+        """A number that grows with every change of accounts or keys. Raises AccountsDatabaseError.
+
+        A change of this process is seen at once, one of another process within a second or two.
+        """
+        blind = asyncio.get_running_loop().time() - self._seen
+        if blind > BLIND_SECONDS:
+            raise AccountsDatabaseError(f"accounts {self.name}: no answer for {blind:.0f} s: {self._failure}")
+        return self._version
+
+    def changed(self, version: int) -> None:
+        """Note the version that a change of this process has made."""
+        self._version = max(self._version, version)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self._watch.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._watch
+        await self._engine.dispose()
+
+    async def _follow_version(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            asked = loop.time()
+            try:
+                async with asyncio.timeout(BLIND_SECONDS):
+                    self.changed(await self.read(_version))
+                self._seen = asked
+            except (AccountsDatabaseError, TimeoutError) as error:
+                self._failure = str(error) or "it does not answer"
+            await asyncio.sleep(VERSION_SECONDS)
+
+    def _named(self, error: SQLAlchemyError) -> AccountsDatabaseError:
+        return AccountsDatabaseError(f"accounts {self.name}: {reason(error)}")
+
+
+def reason(error: SQLAlchemyError) -> str:
+    """Return one line that says why: the driver's, without the statement and its values."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return " ".join(str(cause).split()) or type(cause).__name__
+
+
+def _state(error: DBAPIError) -> str | None:
+    return getattr(error.orig, "sqlstate", None)
+
+
+async def _version(connection: AsyncConnection) -> int:
+    return int((await connection.execute(text("SELECT number FROM version"))).scalar_one())
+
+
+async def _check_server(connection: AsyncConnection) -> None:
+    query = (
+        "SELECT current_setting('server_version_num')::int / 10000, current_setting('server_encoding'),"
+        " current_setting('fsync'), current_setting('synchronous_commit')"
+    )
+    version, encoding, fsync, commit = (await connection.execute(text(query))).one()
+    if version < OLDEST:
+        raise AccountsDatabaseError(f"PostgreSQL {version} is too old: {OLDEST} or newer is needed")
+    if encoding != "UTF8":
+        raise AccountsDatabaseError(f"the database's encoding is {encoding}, and should be UTF8")
+    # What is confirmed must survive a power loss: an accepted command is answered on the strength of its row here.
+    if fsync != "on" or commit == "off":
+        raise AccountsDatabaseError(
+            f"fsync is {fsync} and synchronous_commit is {commit}: confirmed writes could be lost; set both to on"
+        )
+
+
+def _other_schema(revision: Any) -> str:
+    if revision is None:
+        return "has no tables of Steelyard yet; `steelyard config init` makes them"
+    return (
+        f"has revision {revision} of the schema, and this version of Steelyard needs {schema.newest()};"
+        " `steelyard config init` migrates an older one"
+    )

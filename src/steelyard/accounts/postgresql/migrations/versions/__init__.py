@@ -1,0 +1,1 @@
+"""The migrations, each a step from one revision of the schema to the next."""

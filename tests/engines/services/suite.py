@@ -1,0 +1,56 @@
+"""The contracts of our protocols on real services, and what only they can show.
+
+`python -m tests.engines.services.suite` runs all of them. A service is started on free ports, unless the environment
+names one that is there already.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from tests.engines.services.postgresql import postgresql
+from tests.engines.services.s3 import client_environment, s3
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent.parent
+POSTGRESQL, S3 = "STEELYARD_TEST_POSTGRESQL", "STEELYARD_TEST_S3"
+"""Names of the variables that name a service: a URL of an empty database, and the URL of an empty bucket.
+
+The credentials of the bucket come from the environment, as they do for the product.
+"""
+
+
+@contextmanager
+def database() -> Iterator[Mapping[str, str]]:
+    with postgresql() as service:
+        yield {POSTGRESQL: service.address}
+
+
+@contextmanager
+def bucket() -> Iterator[Mapping[str, str]]:
+    with s3() as service:
+        yield {S3: "s3://steelyard", **client_environment(service)}
+
+
+def run(variable: str, started: Callable[[], AbstractContextManager[Mapping[str, str]]], tests: str) -> int:
+    """Run tests with the service that the environment names, or with one that is started for them."""
+    command = [sys.executable, "-m", "pytest", "-q", str(HERE / tests)]
+    if os.environ.get(variable):
+        return subprocess.run(command, cwd=ROOT, check=False).returncode
+    with started() as environment:
+        return subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=False).returncode
+
+
+def run_postgresql() -> int:
+    return run(POSTGRESQL, database, "test_postgresql.py")
+
+
+def run_s3() -> int:
+    return run(S3, bucket, "test_s3.py")
+
+
+if __name__ == "__main__":
+    sys.exit(run_s3() or run_postgresql())

@@ -1,0 +1,225 @@
+"""The accounts database on a real PostgreSQL: its contracts, several processes, and a server that is killed."""
+
+import asyncio
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine, inspect, make_url
+
+from steelyard.accounts import test_survival
+from steelyard.accounts.database import AccountsDatabaseError
+from steelyard.accounts.open import AccountsDatabase, open_accounts_database
+from steelyard.accounts.postgresql.database import BLIND_SECONDS, parse
+from steelyard.accounts.postgresql.schema import migrate, newest
+from steelyard.schema.account import Identity
+from steelyard.testing.engines import accounts as accounts_suite
+from steelyard.testing.engines import claims as claims_suite
+from steelyard.testing.engines import outbox as outbox_suite
+from tests.engines.services.postgresql import postgresql
+from tests.engines.services.service import Service
+from tests.engines.services.suite import POSTGRESQL
+
+NOW = accounts_suite.NOW
+
+
+def beside(url: str, database: str) -> str:
+    """Address of another database of the same server."""
+    return make_url(url).set(database=database).render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session")
+def template() -> Iterator[str]:
+    """Name of a database with all tables, which others are copied from."""
+    name = f"template_{secrets.token_hex(4)}"
+    with psycopg.connect(os.environ[POSTGRESQL], autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        migrate(parse(beside(os.environ[POSTGRESQL], name)))
+        yield name
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+def url(template: str) -> Iterator[str]:
+    """Address of a database with all tables, for one test."""
+    name = f"test_{secrets.token_hex(4)}"
+    with psycopg.connect(os.environ[POSTGRESQL], autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+        yield beside(os.environ[POSTGRESQL], name)
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+async def database(url: str) -> AsyncIterator[AccountsDatabase]:
+    opened = await open_accounts_database(url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    """A server of the test's own, which it may kill, with all tables."""
+    with postgresql() as service:
+        migrate(parse(service.address))
+        yield service
+
+
+@pytest.mark.parametrize("case", accounts_suite.CASES.values(), ids=accounts_suite.CASES)
+async def test_accounts_keep_to_the_contract(database: AccountsDatabase, case: accounts_suite.Case) -> None:
+    await case(database.accounts)
+
+
+@pytest.mark.parametrize("case", outbox_suite.CASES.values(), ids=outbox_suite.CASES)
+async def test_the_outbox_keeps_to_the_contract(database: AccountsDatabase, case: outbox_suite.Case) -> None:
+    await case(database.outbox)
+
+
+@pytest.mark.parametrize("case", claims_suite.CASES.values(), ids=claims_suite.CASES)
+async def test_claims_keep_to_the_contract(database: AccountsDatabase, case: claims_suite.Case) -> None:
+    await case(database.claims)
+
+
+async def test_what_was_confirmed_is_there_after_a_client_was_killed(
+    database: AccountsDatabase, url: str
+) -> None:
+    await test_survival.test_what_was_confirmed_is_there_after_kill_9(database, url)
+
+
+async def test_processes_that_start_at_once_agree(database: AccountsDatabase, url: str) -> None:
+    await test_survival.test_processes_that_start_at_once_agree(database, url)
+
+
+async def test_what_was_confirmed_is_there_after_the_server_was_killed(service: Service) -> None:
+    database = await open_accounts_database(service.address)
+    confirmed: list[str] = []
+
+    async def write() -> None:
+        for number in range(100_000):
+            await database.outbox.add(outbox_suite.row(f"c{number}", request=f"r{number}"))
+            confirmed.append(f"c{number}")
+
+    writing = asyncio.create_task(write())
+    while len(confirmed) < 200:  # noqa: ASYNC110 - the other task fills it
+        await asyncio.sleep(0.01)
+    await asyncio.to_thread(service.kill)
+    with pytest.raises(
+        AccountsDatabaseError, match=r"^accounts postgresql://postgres@127\.0\.0\.1:\d+/steelyard: "
+    ):
+        await writing
+    await asyncio.to_thread(service.start)
+    # The connections of the pool have ended with the server: the next transaction gets a new one.
+    rows = await database.outbox.pending()
+    assert [row.command for row in rows][: len(confirmed)] == confirmed
+    assert len(rows) <= len(confirmed) + 1, "the one in flight may have been committed"
+    await database.close()
+
+
+async def test_a_change_of_another_process_is_seen_within_seconds(
+    database: AccountsDatabase, url: str
+) -> None:
+    other = await open_accounts_database(url)
+    before = database.accounts.version()
+    await other.accounts.create("alice", Identity(), NOW)
+    async with asyncio.timeout(BLIND_SECONDS):
+        while database.accounts.version() == before:  # noqa: ASYNC110 - another connection writes it
+            await asyncio.sleep(0.05)
+    await other.close()
+
+
+async def test_without_the_server_no_token_is_believed_for_long(service: Service) -> None:
+    """A key may have been revoked meanwhile."""
+    database = await open_accounts_database(service.address)
+    await asyncio.to_thread(service.kill)
+    async with asyncio.timeout(60):
+        while (message := refusal(database)) is None:  # noqa: ASYNC110 - time has to pass
+            await asyncio.sleep(0.1)
+    assert re.search(r": no answer for \d+ s: ", message)
+    await asyncio.to_thread(service.start)
+    async with asyncio.timeout(60):
+        while refusal(database) is not None:  # noqa: ASYNC110 - the server comes back
+            await asyncio.sleep(0.1)
+    await database.close()
+
+
+def refusal(database: AccountsDatabase) -> str | None:
+    """Return why the version of the accounts is not known, None where it is."""
+    try:
+        database.accounts.version()
+    except AccountsDatabaseError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("name", ["nobody\0", "\0"])
+async def test_nothing_is_stored_under_a_name_with_nul(database: AccountsDatabase, name: str) -> None:
+    assert await database.accounts.get(name) is None
+    assert await database.accounts.named(name) is None
+    assert await database.accounts.key(name) is None
+    assert await database.claims.get(name) is None
+    assert await database.claims.known([name]) == {}
+    assert await database.outbox.pending(entity=name) == []
+
+
+async def test_a_database_without_tables_is_refused_with_the_way_on(url: str) -> None:
+    empty = beside(url, "postgres")
+    with pytest.raises(
+        AccountsDatabaseError, match=r"no tables of Steelyard yet; `steelyard config init` makes them"
+    ):
+        await open_accounts_database(empty)
+    with pytest.raises(AccountsDatabaseError, match=r'database "missing" does not exist$'):
+        await open_accounts_database(beside(url, "missing"))
+
+
+async def test_migrations_go_up_and_down_with_data(database: AccountsDatabase, url: str) -> None:
+    made = await database.accounts.create("alice", Identity(), NOW)
+    await database.close()
+    migrate(parse(url), newest())
+    again = await open_accounts_database(url)
+    assert await again.accounts.named("alice") == made
+    await again.close()
+    migrate(parse(url), "base")
+    engine = create_engine(parse(url))
+    assert inspect(engine).get_table_names() == ["alembic_version"]
+    engine.dispose()
+    migrate(parse(url))
+    empty = await open_accounts_database(url)
+    assert await empty.accounts.list() == []
+    await empty.close()
+
+
+async def test_many_processes_may_migrate_at_once(url: str) -> None:
+    migrate(parse(url), "base")
+    await asyncio.gather(*(asyncio.to_thread(migrate, parse(url)) for _ in range(4)))
+    await (await open_accounts_database(url)).close()
+
+
+async def test_a_server_that_does_not_keep_what_it_confirms_is_refused(service: Service) -> None:
+    with psycopg.connect(service.address, autocommit=True) as connection:
+        connection.execute("ALTER DATABASE steelyard SET synchronous_commit = off")
+    with pytest.raises(
+        AccountsDatabaseError, match="synchronous_commit is off: confirmed writes could be lost"
+    ):
+        await open_accounts_database(service.address)
+
+
+async def test_admissions_of_an_old_leader_wait_for_the_new_one_and_are_refused(
+    database: AccountsDatabase, url: str
+) -> None:
+    """A leader that is replaced in the middle of an admission: either it was first, or it admits nothing."""
+    claims = database.claims
+    first = await claims.lead("one", NOW)
+    await claims.apply([("e", claims_suite.claim("e"))], 1, {0: 1}, first)
+    other = await open_accounts_database(url)
+    outcomes = await asyncio.gather(
+        claims.admit("e", NOW, claims_suite.anybody, first),
+        other.claims.lead("two", NOW + timedelta(seconds=1)),
+        return_exceptions=True,
+    )
+    assert outcomes[1] == first + 1
+    admitted = (await claims_suite.current(claims, "e")).admitted_at
+    assert (admitted is None) == isinstance(outcomes[0], Exception)
+    await other.close()
