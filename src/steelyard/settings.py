@@ -31,7 +31,9 @@ class Settings(BaseSettings):
     )
 
     storage: str = Field(
-        default="", description="URL of the object storage; by default a folder of the state folder."
+        default="",
+        description="URL of the object storage: file:///PATH, s3://BUCKET/PREFIX, gs://… or az://…; by default a "
+        "folder of the state folder.",
     )
     backup: str = Field(
         default="", description="URL of the backup of entities; by default a folder of the state folder."
@@ -40,7 +42,8 @@ class Settings(BaseSettings):
     view: str = Field(default="", description="The entity view, sqlite:PATH; by default in the state folder.")
     accounts: str = Field(
         default="",
-        description="Accounts, tokens, outbox and claims, sqlite:PATH; by default in the state folder.",
+        description="Accounts, tokens, outbox and claims, sqlite:PATH or postgresql://USER@HOST/DATABASE; by default "
+        "in the state folder.",
     )
     kubernetes: str = Field(
         default="",

@@ -65,6 +65,7 @@ SUITES: dict[str, Callable[[], int]] = {
     ),
     "PostgreSQL (the contracts of the accounts database, killed)": services.run_postgresql,
     "S3 (a real server: the contract of stores, uploads, killed)": services.run_s3,
+    "PostgreSQL and S3 (the README's story, each killed while it is told)": services.run_story,
     "XGBoost and LightGBM (training side by side, a worker of each killed)": partial(
         frameworks.run, "xgboost", "lightgbm"
     ),

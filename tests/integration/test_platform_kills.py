@@ -9,7 +9,7 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
 
@@ -56,8 +56,23 @@ async def kill_while_stories_are_told(machine: Machine, folder: Path, count: int
         place = Machine(folder / f"state-{left}")
 
 
+def strike(machine: Machine, victim: str) -> None:
+    """SIGKILL; what was killed with the supervisor is started again by the next `up`, and so is the supervisor."""
+    record = read_record(machine.state)
+    children = {name: pid for name, (pid, _) in record.children.items()}
+    pid = record.pid if victim == "supervisor" else children.get(victim, record.pid)
+    os.kill(pid, signal.SIGKILL)
+    if pid == record.pid:
+        machine.up()
+
+
 async def tell_with_kills(
-    machine: Machine, digits: Digits, most: int, victims: Iterator[str], chance: random.Random
+    machine: Machine,
+    digits: Digits,
+    most: int,
+    victims: Iterator[str],
+    chance: random.Random,
+    strike: Callable[[Machine, str], None] = strike,
 ) -> int:
     """Tell the story with kills; return how many fell into it, at most `most`."""
     kills = 0
@@ -82,16 +97,6 @@ async def tell_with_kills(
 
 def ended(story: Story) -> int:
     return sum(row.status in {"Complete", "Ready"} for row in story.rows.values())
-
-
-def strike(machine: Machine, victim: str) -> None:
-    """SIGKILL; what was killed with the supervisor is started again by the next `up`, and so is the supervisor."""
-    record = read_record(machine.state)
-    children = {name: pid for name, (pid, _) in record.children.items()}
-    pid = record.pid if victim == "supervisor" else children.get(victim, record.pid)
-    os.kill(pid, signal.SIGKILL)
-    if pid == record.pid:
-        machine.up()
 
 
 def edit_labels(client: Client, telling: "asyncio.Task[object]") -> int:

@@ -1,7 +1,10 @@
 """The accounts database that an address names."""
 
+import asyncio
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -26,8 +29,12 @@ MIGRATIONS = (
 )
 
 
-class Closing(Protocol):
+class Connections(Protocol):
     """A database's connections."""
+
+    async def facts(self) -> tuple[str, ...]:
+        """Return what an administrator may want to know of the server or the file."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -40,7 +47,7 @@ class AccountsDatabase:
     outbox: Outbox
     claims: Claims
     origin: Outlet
-    database: Closing
+    database: Connections
 
     async def close(self) -> None:
         await self.database.close()
@@ -52,7 +59,7 @@ async def open_accounts_database(url: str, new_id: Callable[[], str] = random_id
     Raises AccountsDatabaseError, which says what is wrong with the address, and DatabaseError.
     """
     scheme, _, rest = url.partition(":")
-    if scheme in {"postgresql", "postgres"}:
+    if is_postgresql(url):
         return await _open_postgresql(url, new_id)
     if scheme not in {"sqlite", "memory"} or bool(rest) != (scheme == "sqlite"):
         raise AccountsDatabaseError(
@@ -69,18 +76,36 @@ async def open_accounts_database(url: str, new_id: Callable[[], str] = random_id
     )
 
 
+async def prepare_accounts_database(url: str) -> tuple[str | None, str] | None:
+    """Make the tables of a PostgreSQL, or migrate those of an earlier version.
+
+    Return the revisions before and after; the first is None where there were no tables. None for a file, which is made
+    and migrated as it is opened. Raises AccountsDatabaseError.
+    """
+    if not is_postgresql(url):
+        return None
+    with _extra():
+        from steelyard.accounts.postgresql.database import parse, prepare
+    return await asyncio.to_thread(prepare, parse(url))
+
+
+def is_postgresql(url: str) -> bool:
+    """Tell whether an address names a PostgreSQL."""
+    return url.partition(":")[0] in {"postgresql", "postgres"}
+
+
+def without_password(url: str) -> str:
+    """Return an address for people to read."""
+    return re.sub(r"^(postgres\w*:[^:@]*//[^:@/]*):[^@/]*@", r"\1:***@", url)
+
+
 async def _open_postgresql(url: str, new_id: Callable[[], str]) -> AccountsDatabase:
-    # Imported by need: one machine has SQLite, and the driver is an extra.
-    try:
+    with _extra():
         from steelyard.accounts.postgresql.accounts import PostgresAccounts
         from steelyard.accounts.postgresql.claims import PostgresClaims
         from steelyard.accounts.postgresql.database import PostgresDatabase, parse
         from steelyard.accounts.postgresql.origin import PostgresOrigin
         from steelyard.accounts.postgresql.outbox import PostgresOutbox
-    except ImportError as error:
-        raise AccountsDatabaseError(
-            f"accounts: PostgreSQL needs {error.name}: pip install 'steelyard[postgresql]'"
-        ) from error
     database = await PostgresDatabase.open(parse(url))
     return AccountsDatabase(
         PostgresAccounts(database, new_id),
@@ -89,6 +114,17 @@ async def _open_postgresql(url: str, new_id: Callable[[], str]) -> AccountsDatab
         PostgresOrigin(database),
         database,
     )
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    """Say how to install the driver where it is missing: one machine has SQLite, so the driver is an extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise AccountsDatabaseError(
+            f"accounts: PostgreSQL needs {error.name}: pip install 'steelyard[postgresql]'"
+        ) from error
 
 
 def _private(path: Path) -> Path:

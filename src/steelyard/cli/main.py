@@ -10,6 +10,7 @@ from steelyard import __version__
 from steelyard.cli import (
     accounts,
     audit_verify,
+    config,
     entities,
     log,
     quarantine,
@@ -57,6 +58,7 @@ app.command()(accounts.token)
 app.add_typer(accounts.account, name="account")
 app.add_typer(quarantine.quarantine, name="quarantine")
 app.add_typer(log.log, name="log")
+app.add_typer(config.config, name="config")
 transfer.report.command("verify")(needs("eval")(report_verify.verify))
 transfer.audit.command("verify")(needs("eval")(audit_verify.verify))
 transfer.report.command("sign")(needs("eval")(sign.sign_report))

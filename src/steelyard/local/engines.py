@@ -12,7 +12,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from steelyard.accounts.database import AccountsDatabaseError
-from steelyard.accounts.open import AccountsDatabase, open_accounts_database
+from steelyard.accounts.open import AccountsDatabase, open_accounts_database, without_password
 from steelyard.broker.log import STATE, Log, LogError
 from steelyard.broker.open import open_log
 from steelyard.errors import Refused, SteelyardError
@@ -73,7 +73,7 @@ def outlets(opened: Engines, settings: Settings) -> Outlets:
         view=(f"view {settings.view}", opened.view),
         backup=(f"backup {settings.backup}", BackupOutlet(opened.backup)),
         storage=(f"storage {settings.storage}", StorageOutlet(opened.store)),
-        accounts=(f"accounts {settings.accounts}", opened.accounts_database.origin),
+        accounts=(f"accounts {without_password(settings.accounts)}", opened.accounts_database.origin),
     )
 
 
@@ -128,7 +128,7 @@ async def _witness(settings: Settings) -> str | None:
             accounts_database = await open_accounts_database(settings.accounts)
             origin = await accounts_database.origin.origin()
             await accounts_database.close()
-            return f"accounts {settings.accounts}" if origin is not None else None
+            return f"accounts {without_password(settings.accounts)}" if origin is not None else None
     return None
 
 

@@ -92,6 +92,10 @@ class Database:
         """The version, once it is another than `since` or `timeout` seconds have passed."""
         return await self._changes.wait(since, timeout)
 
+    async def facts(self) -> tuple[str, ...]:
+        """Return what an administrator may want to know of the file."""
+        return (f"SQLite {sqlite3.sqlite_version}",)
+
     async def close(self) -> None:
         """Close the file after the reads and writes that were begun.
 

@@ -12,7 +12,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tests.engines.services.postgresql import postgresql
+from tests.engines.services.postgresql import programs as postgresql_programs
 from tests.engines.services.s3 import client_environment, s3
+from tests.engines.services.s3 import program as s3_program
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent.parent
@@ -52,5 +54,13 @@ def run_s3() -> int:
     return run(S3, bucket, "test_s3.py")
 
 
+def run_story() -> int:
+    """Run the README's story on servers of its own, which it kills. Raises Missing where one cannot be had."""
+    postgresql_programs()
+    s3_program()
+    command = [sys.executable, "-m", "pytest", "-q", "-s", str(HERE / "test_story.py")]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
 if __name__ == "__main__":
-    sys.exit(run_s3() or run_postgresql())
+    sys.exit(run_s3() or run_postgresql() or run_story())

@@ -6,8 +6,10 @@ What `write` has returned is durable: the server is asked at the start whether i
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from alembic.util import CommandError
 from sqlalchemy import URL, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -125,6 +127,20 @@ class PostgresDatabase:
         """Note the version that a change of this process has made."""
         self._version = max(self._version, version)
 
+    async def facts(self) -> tuple[str, ...]:
+        """Return the server's version, the schema's revision, and how far the server's clock is ahead of ours."""
+        query = text("SELECT current_setting('server_version'), clock_timestamp()")
+        before = datetime.now(UTC)
+        async with self._engine.connect() as connection:
+            version, there = (await connection.execute(query)).one()
+        ahead = (there - before).total_seconds()
+        return (
+            f"PostgreSQL {version.split()[0]}",
+            f"schema {schema.newest()}",
+            "confirms what is on its disk",
+            f"clock {ahead:+.1f} s",
+        )
+
     async def close(self) -> None:
         """Close the connections."""
         self._watch.cancel()
@@ -146,6 +162,19 @@ class PostgresDatabase:
 
     def _named(self, error: SQLAlchemyError) -> AccountsDatabaseError:
         return AccountsDatabaseError(f"accounts {self.name}: {reason(error)}")
+
+
+def prepare(url: URL) -> tuple[str | None, str]:
+    """Make the tables or migrate them. Return the revisions before and after. Raises AccountsDatabaseError."""
+    try:
+        return schema.migrate(url)
+    except SQLAlchemyError as error:
+        raise AccountsDatabaseError(f"accounts {shown(url)}: {reason(error)}") from error
+    except CommandError as error:
+        # Alembic does not know the revision: a newer version of Steelyard has migrated the tables.
+        raise AccountsDatabaseError(
+            f"accounts {shown(url)}: the tables are of a newer version: {error}"
+        ) from error
 
 
 def reason(error: SQLAlchemyError) -> str:

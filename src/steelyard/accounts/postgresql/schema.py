@@ -31,15 +31,21 @@ def present(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def migrate(url: URL, revision: str = "head") -> None:
-    """Bring the database to a revision, up or down, in one transaction. Blocks; raises SQLAlchemyError."""
+def migrate(url: URL, revision: str = "head") -> tuple[str | None, str]:
+    """Bring the database to a revision, up or down, in one transaction; return the revisions before and after.
+
+    Blocks. Raises SQLAlchemyError, and CommandError for a revision that this version does not know.
+    """
     engine = create_engine(url)
     try:
         with engine.begin() as connection:
+            # Waited for before the revision is read: another process may be making the tables.
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
             config = _config()
             config.attributes["connection"] = connection
-            down = revision == "base" or (present(connection) or "") > revision != "head"
+            before = present(connection)
+            down = revision == "base" or (before or "") > revision != "head"
             (command.downgrade if down else command.upgrade)(config, revision)
+            return before, present(connection) or "base"
     finally:
         engine.dispose()

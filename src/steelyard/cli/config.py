@@ -1,0 +1,75 @@
+"""`steelyard config`: the engines that the settings name, tried and made ready before anything is started on them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from steelyard.cli.connection import FolderOption
+from steelyard.cli.extras import needs
+from steelyard.cli.log import SettingsOption
+
+if TYPE_CHECKING:
+    from steelyard.local.config import Check
+    from steelyard.settings import Settings
+
+config = typer.Typer(
+    help="Check the engines that the settings file names, and make their tables.", no_args_is_help=True
+)
+
+
+@config.command()
+@needs("local")
+def check(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
+    """Try every engine: log, view, accounts, storage and backup.
+
+    Prints what each one is and can do. Exit status 3 when one of them cannot be used.
+    """
+    import asyncio
+
+    from steelyard.local.config import check_engines
+
+    async def try_all() -> bool:
+        good = True
+        async for seen in check_engines(_loaded(state_dir, settings)):
+            _show(seen)
+            good = good and not seen.fault
+        return good
+
+    if not asyncio.run(try_all()):
+        raise typer.Exit(3)
+
+
+@config.command()
+@needs("local")
+def init(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
+    """Make the tables of the servers that the settings name, or migrate those of an earlier version.
+
+    Nothing is lost: run again, it changes nothing. Files need no preparation.
+    """
+    import asyncio
+
+    from steelyard.accounts.database import AccountsDatabaseError
+    from steelyard.errors import SteelyardError
+    from steelyard.local.config import prepare_engines
+
+    async def prepare_all() -> None:
+        async for prepared in prepare_engines(_loaded(state_dir, settings)):
+            _show(prepared)
+
+    try:
+        asyncio.run(prepare_all())
+    except AccountsDatabaseError as error:
+        raise SteelyardError(str(error)) from error
+
+
+def _loaded(state_dir: Path | None, settings: Path | None) -> "Settings":
+    from steelyard.cli.connection import choose_state_dir
+    from steelyard.settings import load
+
+    return load(settings, choose_state_dir(state_dir).path)
+
+
+def _show(seen: "Check") -> None:
+    typer.echo(f"{seen.engine:<9} {seen.address}")
+    typer.echo(f"{'':<9} {f'CANNOT BE USED: {seen.fault}' if seen.fault else ', '.join(seen.facts)}")

@@ -1,0 +1,126 @@
+"""The engines that the settings name, tried one by one, and made ready: `steelyard config` calls these.
+
+A platform that runs on them meanwhile notices nothing: a trial writes one object, and removes it.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import unquote
+
+from steelyard.accounts.database import AccountsDatabaseError
+from steelyard.accounts.open import open_accounts_database, prepare_accounts_database, without_password
+from steelyard.broker.log import LogError
+from steelyard.broker.open import open_log
+from steelyard.settings import Settings
+from steelyard.sqlite import DatabaseError
+from steelyard.storage.store import BadLocation, ObjectMissing, StorageError, open_store, probe
+from steelyard.views.open import open_view
+from steelyard.views.view import ViewError
+
+_PROBE = ".steelyard/probe"
+NOT_MADE = "is not there yet; the first start makes it"
+
+
+@dataclass(frozen=True)
+class Check:
+    """Result of the trial of one engine. `fault` says why it cannot be used, and is empty where it can."""
+
+    engine: str
+    address: str
+    facts: tuple[str, ...] = ()
+    fault: str = ""
+
+
+async def check_engines(settings: Settings) -> AsyncIterator[Check]:
+    """Try each engine of the settings, one after the other."""
+    trials: dict[str, Callable[[str], Awaitable[tuple[str, ...]]]] = {
+        "log": _try_log,
+        "view": _try_view,
+        "accounts": _try_accounts,
+        "storage": _try_storage,
+        "backup": _try_storage,
+    }
+    for engine, trial in trials.items():
+        address = getattr(settings, engine)
+        try:
+            facts = (NOT_MADE,) if _not_made_yet(address) else await trial(address)
+            yield Check(engine, without_password(address), facts)
+        except (
+            AccountsDatabaseError,
+            BadLocation,
+            DatabaseError,
+            LogError,
+            StorageError,
+            ViewError,
+        ) as error:
+            yield Check(engine, without_password(address), fault=str(error))
+
+
+async def prepare_engines(settings: Settings) -> AsyncIterator[Check]:
+    """Make the tables of each server, or migrate those of an earlier version. Raises AccountsDatabaseError."""
+    for engine in ("log", "view", "accounts"):
+        address = getattr(settings, engine)
+        prepared = await prepare_accounts_database(address) if engine == "accounts" else None
+        if prepared is None:
+            fact = NOT_MADE if _not_made_yet(address) else "a file, which needs no preparation"
+        else:
+            before, after = prepared
+            change = (
+                "made" if before is None else "up to date" if before == after else f"migrated from {before}"
+            )
+            fact = f"schema {after}: {change}"
+        yield Check(engine, without_password(address), (fact,))
+
+
+def _not_made_yet(address: str) -> bool:
+    """Tell whether an address names a file or a folder that is not there: a look must not make it."""
+    scheme, _, path = address.partition(":")
+    return scheme in ("sqlite", "file") and not Path(unquote(path.removeprefix("//"))).exists()
+
+
+async def _try_log(address: str) -> tuple[str, ...]:
+    log = await open_log(address)
+    try:
+        return (f"log {log.id[:8]}", f"epoch {log.epoch}", f"{log.partitions} partitions")
+    finally:
+        await log.close()
+
+
+async def _try_view(address: str) -> tuple[str, ...]:
+    await (await open_view(address)).close()
+    return ("can be opened",)
+
+
+async def _try_accounts(address: str) -> tuple[str, ...]:
+    opened = await open_accounts_database(address)
+    try:
+        return await opened.database.facts()
+    finally:
+        await opened.close()
+
+
+async def _try_storage(address: str) -> tuple[str, ...]:
+    """Write, read, list and remove an object; compare the store's clock with ours."""
+    store = open_store(address)
+    await probe(store)
+    key = f"{_PROBE}/{secrets.token_hex(8)}"
+    now = datetime.now(UTC)
+    await store.create(key, key.encode())
+    try:
+        info = await store.head(key)
+        listed = [info.key async for info in store.list(f"{_PROBE}/")]
+        if key not in listed or await store.get(key) != key.encode():
+            raise StorageError(f"{store.url}: an object that was written is not read or listed at once")
+        await store.copy(key, f"{key}-copy")
+        await store.delete(f"{key}-copy")
+    finally:
+        await store.delete(key)
+    try:
+        await store.head(key)
+    except ObjectMissing:
+        ahead = (info.last_modified - now).total_seconds()
+        return ("writes, copies, lists and removes", "creates once", f"clock {ahead:+.1f} s")
+    raise StorageError(f"{store.url}: an object that was removed is still there")

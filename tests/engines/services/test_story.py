@@ -1,0 +1,110 @@
+"""The README's story on a real PostgreSQL and a real S3 server, each of which is killed while it is told.
+
+STEELYARD_KILL_SEED repeats a run's choices.
+"""
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from steelyard.cli.demo.digits import make
+from steelyard.local.detached import Asked
+from steelyard.local.state import Ready
+from steelyard.local.supervisor import start_detached
+from tests.engines.services.postgresql import postgresql
+from tests.engines.services.s3 import client_environment, s3
+from tests.engines.services.service import Service
+from tests.integration.conftest import Machine, processes_of
+from tests.integration.test_platform_kills import SEED, strike, tell_with_kills
+
+KILLS = 5
+
+
+class Served(Machine):
+    """A machine whose accounts and storage are on servers."""
+
+    settings: Path
+
+    def up(self, *without: str) -> Ready:
+        return start_detached(self.state.path, Asked(settings=self.settings, without=without))
+
+    def config(self, verb: str) -> subprocess.CompletedProcess[str]:
+        """Run `steelyard config`."""
+        options = ["--settings", str(self.settings), "--state-dir", str(self.state.path)]
+        command = [sys.executable, "-m", "steelyard.cli.main", "config", verb, *options]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def services() -> Iterator[dict[str, Service]]:
+    with postgresql() as database, s3() as bucket:
+        yield {"postgresql": database, "s3": bucket}
+
+
+@pytest.fixture
+def machine(
+    services: dict[str, Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Served]:
+    machine = Served(tmp_path / "state")
+    machine.settings = tmp_path / "steelyard.toml"
+    credentials = client_environment(services["s3"])
+    lines = [
+        f'accounts = "{services["postgresql"].address}"',
+        'storage = "s3://steelyard/storage"',
+        'backup = "s3://steelyard/backup"',
+        "[orchestrator.storage_credentials]",
+        *(f'{name} = "{value}"' for name, value in credentials.items()),
+    ]
+    machine.settings.write_text("\n".join(lines))
+    for name, value in credentials.items():
+        monkeypatch.setenv(name, value)
+    yield machine
+    machine.down()
+    assert processes_of(machine.state.path) == []
+
+
+def test_engines_are_checked_and_made_ready(machine: Served, services: dict[str, Service]) -> None:
+    early = machine.config("check")
+    assert (early.returncode, early.stderr) == (3, "")
+    assert "has no tables of Steelyard yet; `steelyard config init` makes them" in early.stdout
+    assert "schema 0001: made" in machine.config("init").stdout
+    assert "schema 0001: up to date" in machine.config("init").stdout
+    good = machine.config("check")
+    assert good.returncode == 0, good.stdout
+    assert "confirms what is on its disk, clock " in good.stdout
+    assert good.stdout.count("writes, copies, lists and removes, creates once, clock ") == 2
+    assert not machine.state.path.exists(), "a check makes nothing"
+    services["postgresql"].kill()
+    away = machine.config("check")
+    assert away.returncode == 3
+    assert "CANNOT BE USED: accounts postgresql://postgres@127.0.0.1:" in away.stdout
+    assert machine.config("init").returncode == 1
+    services["postgresql"].start()
+
+
+@pytest.mark.timeout(600)
+async def test_the_story_is_told_while_servers_and_services_are_killed(
+    machine: Served, services: dict[str, Service], tmp_path: Path
+) -> None:
+    assert machine.config("init").returncode == 0
+    print(f"\nSTEELYARD_KILL_SEED={SEED}")
+    victims = cycle(["postgresql", "s3", "platform", "postgresql", "supervisor"])
+    kills = await tell_with_kills(
+        machine, make(tmp_path / "digits"), KILLS, victims, random.Random(SEED), partial(strike_any, services)
+    )
+    assert kills >= 2, "the story ended before its engines were killed"
+
+
+def strike_any(services: dict[str, Service], machine: Machine, victim: str) -> None:
+    """SIGKILL to all processes of a server, which is then started again, or to one of our own."""
+    if victim in services:
+        services[victim].kill()
+        services[victim].start()
+    else:
+        strike(machine, victim)
