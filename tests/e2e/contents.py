@@ -43,7 +43,9 @@ class Contents:
     def reached(self, roots: set[str]) -> set[str]:
         """The modules that the roots, entry points and programs use, directly or not."""
         programs = {name for name, text in self.modules.items() if MAIN.search(text)}
-        left, reached = roots | set(self.entry_points) | programs, set[str]()
+        # Alembic finds migrations by their folder, and no module names them.
+        migrations = {name for name in self.modules if ".migrations" in name}
+        left, reached = roots | set(self.entry_points) | programs | migrations, set[str]()
         while left:
             module = left.pop()
             if module in self.modules and module not in reached:
