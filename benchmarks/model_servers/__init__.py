@@ -1,0 +1,1 @@
+"""Our evaluation engine, and sessions of the platform, on a real vLLM."""
