@@ -15,7 +15,7 @@ Chance: TypeAlias = np.random.Generator
 class Population(Protocol):
     """Draws independent rows: a number each, or a row of numbers each."""
 
-    def __call__(self, chance: Chance, rows: int, /) -> Floats: ...
+    def __call__(self, rng: Chance, rows: int, /) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,17 @@ class Layout:
         """The cluster of each row."""
         return np.repeat(np.arange(self.sizes.size), self.sizes)
 
-    def draw(self, chance: Chance, population: Population) -> Floats:
+    def draw(self, rng: Chance, population: Population) -> Floats:
         """Draw the rows. Any two of a cluster are the same with probability `icc`, else independent.
 
         Each row is that of its cluster with probability √icc, so that any function of a row has this intraclass
         correlation, and each row by itself is distributed as in the population.
         """
-        return population(chance, self.rows + self.sizes.size)[self._picked(chance)]
+        return population(rng, self.rows + self.sizes.size)[self._picked(rng)]
 
-    def _picked(self, chance: Chance) -> NDArray[np.int64]:
+    def _picked(self, rng: Chance) -> NDArray[np.int64]:
         own, shared = np.arange(self.rows), self.rows + self.clusters
-        return np.where(chance.random(self.rows) < np.sqrt(self.icc), shared, own)
+        return np.where(rng.random(self.rows) < np.sqrt(self.icc), shared, own)
 
 
 def independent(rows: int) -> Layout:

@@ -53,10 +53,10 @@ def measure(simulation: str, case: str, drawn: int, seed: int = 0) -> Held:
     """Measure a case by `drawn` evaluations; a dear one by a quarter, and one of very many rows by half of that."""
     made, dear = SIMULATIONS[simulation].cases[case], SIMULATIONS[simulation].dear
     drawn //= (4 if dear else 1) * (2 if made.rows >= _MANY_ROWS else 1)
-    chance, truth = np.random.default_rng(seed), made.truth
+    rng, truth = np.random.default_rng(seed), made.truth
     printed = missed = 0
     for _ in range(drawn):
-        estimate = made.draw(chance)
+        estimate = made.draw(rng)
         if estimate.low is not None and estimate.high is not None:
             printed += 1
             missed += not estimate.low - 1e-9 <= truth <= estimate.high + 1e-9

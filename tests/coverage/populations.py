@@ -10,62 +10,58 @@ from tests.coverage.layouts import Chance, Population
 
 
 def hits(share: float) -> Population:
-    return lambda chance, rows: (chance.random(rows) < share).astype(np.float64)
+    return lambda rng, rows: (rng.random(rows) < share).astype(np.float64)
 
 
 def failing(share: float, failed: float) -> Population:
     """Right answers; rows that failed count as wrong."""
-    return lambda chance, rows: ((chance.random(rows) < share) & (chance.random(rows) >= failed)).astype(
-        np.float64
-    )
+    return lambda rng, rows: ((rng.random(rows) < share) & (rng.random(rows) >= failed)).astype(np.float64)
 
 
 def failing_scores(population: Population, failed: float) -> Population:
     """Scores; rows that failed count as 0."""
-    return lambda chance, rows: np.where(chance.random(rows) < failed, 0.0, population(chance, rows))
+    return lambda rng, rows: np.where(rng.random(rows) < failed, 0.0, population(rng, rows))
 
 
 def beta(a: float, b: float) -> Population:
-    return lambda chance, rows: np.asarray(chance.beta(a, b, rows), dtype=np.float64)
+    return lambda rng, rows: np.asarray(rng.beta(a, b, rows), dtype=np.float64)
 
 
 def choice(values: tuple[float, ...], weights: tuple[float, ...]) -> Population:
-    return lambda chance, rows: np.asarray(chance.choice(values, rows, p=weights), dtype=np.float64)
+    return lambda rng, rows: np.asarray(rng.choice(values, rows, p=weights), dtype=np.float64)
 
 
-def exponential(chance: Chance, rows: int) -> Floats:
-    return np.asarray(chance.exponential(size=rows), dtype=np.float64)
+def exponential(rng: Chance, rows: int) -> Floats:
+    return np.asarray(rng.exponential(size=rows), dtype=np.float64)
 
 
 def lognormal(spread: float) -> Population:
     """Numbers of mean 1, distributed as lengths of answers are."""
-    return lambda chance, rows: np.asarray(
-        chance.lognormal(-spread * spread / 2, spread, rows), dtype=np.float64
-    )
+    return lambda rng, rows: np.asarray(rng.lognormal(-spread * spread / 2, spread, rows), dtype=np.float64)
 
 
-def brier(chance: Chance, rows: int) -> Floats:
+def brier(rng: Chance, rows: int) -> Floats:
     """Brier scores of two classes, of calibrated probabilities; their mean is 1/3."""
-    stated = chance.uniform(0.5, 1, rows)
-    right = chance.random(rows) < stated
+    stated = rng.uniform(0.5, 1, rows)
+    right = rng.random(rows) < stated
     return 2 * (right - stated) ** 2
 
 
-def scores_differ(chance: Chance, rows: int) -> Floats:
+def scores_differ(rng: Chance, rows: int) -> Floats:
     """Differences of mean 0.7 (5/6 − 4/5): three in ten questions are scored alike."""
-    first, second = chance.beta(4, 1, rows), chance.beta(5, 1, rows)
-    return np.where(chance.random(rows) < 0.3, 0.0, second - first)
+    first, second = rng.beta(4, 1, rows), rng.beta(5, 1, rows)
+    return np.where(rng.random(rows) < 0.3, 0.0, second - first)
 
 
 def labels(classes: int, skew: float, right: float, failed: float = 0.0) -> Population:
     """The true and the predicted class, -1 where there is no answer."""
     weights = np.exp(-skew * np.arange(classes))
 
-    def draw(chance: Chance, rows: int) -> Floats:
-        truth = chance.choice(classes, rows, p=weights / weights.sum())
-        other = (truth + chance.integers(1, classes, rows)) % classes
-        said = np.where(chance.random(rows) < right, truth, other)
-        said = np.where(chance.random(rows) < failed, -1, said)
+    def draw(rng: Chance, rows: int) -> Floats:
+        truth = rng.choice(classes, rows, p=weights / weights.sum())
+        other = (truth + rng.integers(1, classes, rows)) % classes
+        said = np.where(rng.random(rows) < right, truth, other)
+        said = np.where(rng.random(rows) < failed, -1, said)
         return np.stack([truth, said], axis=1).astype(np.float64)
 
     return draw
@@ -74,9 +70,9 @@ def labels(classes: int, skew: float, right: float, failed: float = 0.0) -> Popu
 def stated(gap: float) -> Population:
     """Probabilities from 0.5 to 1, and whether the answer was right: `gap` less often than was said."""
 
-    def draw(chance: Chance, rows: int) -> Floats:
-        said = chance.uniform(0.5, 1, rows)
-        return np.stack([said, chance.random(rows) < said - gap], axis=1)
+    def draw(rng: Chance, rows: int) -> Floats:
+        said = rng.uniform(0.5, 1, rows)
+        return np.stack([said, rng.random(rows) < said - gap], axis=1)
 
     return draw
 
@@ -84,9 +80,9 @@ def stated(gap: float) -> Population:
 def ranked(distance: float, share: float) -> Population:
     """Rows that say whether the class is true, and the probability that it was given."""
 
-    def draw(chance: Chance, rows: int) -> Floats:
-        truth = chance.random(rows) < share
-        return np.stack([truth, 1 / (1 + np.exp(-chance.normal(distance * truth, 1)))], axis=1)
+    def draw(rng: Chance, rows: int) -> Floats:
+        truth = rng.random(rows) < share
+        return np.stack([truth, 1 / (1 + np.exp(-rng.normal(distance * truth, 1)))], axis=1)
 
     return draw
 
@@ -94,39 +90,39 @@ def ranked(distance: float, share: float) -> Population:
 @cache
 def sentences(a: float, b: float) -> Floats:
     """Counts of BLEU for many sentences: lengths, n-grams right, n-grams."""
-    chance = np.random.default_rng(1)
-    said, true, good = _lengths(chance, a, b)
+    rng = np.random.default_rng(1)
+    said, true, good = _lengths(rng, a, b)
     total = [np.maximum(said - order, 0) for order in range(4)]
-    right = [chance.binomial(said, good)]
+    right = [rng.binomial(said, good)]
     for order in range(1, 4):
-        right.append(chance.binomial(np.minimum(right[-1], total[order]), 0.95 * np.sqrt(good)))
+        right.append(rng.binomial(np.minimum(right[-1], total[order]), 0.95 * np.sqrt(good)))
     return np.stack([said, true, *right, *total], axis=1).astype(np.float64)
 
 
 @cache
 def character_sentences(a: float, b: float) -> Floats:
     """Counts of chrF for many sentences: n-grams of the answer, of the reference, shared; orders 1 to 6."""
-    chance = np.random.default_rng(1)
-    said, true, good = _lengths(chance, a, b)
+    rng = np.random.default_rng(1)
+    said, true, good = _lengths(rng, a, b)
     said, true = 5 * said, 5 * true
     columns, shared = [], np.minimum(said, true)
     for order in range(6):
         answered, reference = np.maximum(said - order, 0), np.maximum(true - order, 0)
         room = np.minimum(np.minimum(answered, reference), shared)
-        shared = chance.binomial(room, np.sqrt(good) if order == 0 else 0.95 * good ** (1 / (1 + order)))
+        shared = rng.binomial(room, np.sqrt(good) if order == 0 else 0.95 * good ** (1 / (1 + order)))
         columns += [answered, reference, shared]
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _lengths(chance: Chance, a: float, b: float) -> tuple[Integers, Integers, Floats]:
-    said = np.maximum(1, np.round(np.exp(chance.normal(2.8, 0.6, 20_000)))).astype(np.int64)
-    true = np.maximum(1, np.round(said * np.exp(chance.normal(0.02, 0.2, said.size)))).astype(np.int64)
-    return said, true, np.asarray(chance.beta(a, b, said.size), dtype=np.float64)
+def _lengths(rng: Chance, a: float, b: float) -> tuple[Integers, Integers, Floats]:
+    said = np.maximum(1, np.round(np.exp(rng.normal(2.8, 0.6, 20_000)))).astype(np.int64)
+    true = np.maximum(1, np.round(said * np.exp(rng.normal(0.02, 0.2, said.size)))).astype(np.int64)
+    return said, true, np.asarray(rng.beta(a, b, said.size), dtype=np.float64)
 
 
 def sampled(every: Floats) -> Population:
     """Rows of `every`, each as likely."""
-    return lambda chance, rows: every[chance.integers(0, len(every), rows)]
+    return lambda rng, rows: every[rng.integers(0, len(every), rows)]
 
 
 def pairs(classes: int, skew: float, right: float, failed: float = 0.0) -> Floats:

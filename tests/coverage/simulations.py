@@ -76,10 +76,8 @@ def _cases(
     for name, truth, population in several:
         for layout in layouts:
 
-            def draw(
-                chance: Chance, layout: Layout = layout, population: Population = population
-            ) -> Estimate:
-                return estimator(layout.draw(chance, population), layout.clusters)
+            def draw(rng: Chance, layout: Layout = layout, population: Population = population) -> Estimate:
+                return estimator(layout.draw(rng, population), layout.clusters)
 
             yield f"{layout.name}, {name}" if name else layout.name, Case(truth, draw, layout.rows)
 
@@ -99,9 +97,9 @@ def _mean(scale: Scale | None) -> Estimator:
 def _pass(icc: float) -> Population:
     """pass@3 of 8 answers to each question, some of which are harder."""
 
-    def draw(chance: Chance, questions: int) -> Floats:
+    def draw(rng: Chance, questions: int) -> Floats:
         size = (1 - icc) / icc
-        right = chance.binomial(8, chance.beta(0.6 * size, 0.4 * size, questions))
+        right = rng.binomial(8, rng.beta(0.6 * size, 0.4 * size, questions))
         return pass_at_k(np.full(questions, 8), right.astype(np.int64), 3)
 
     return draw
@@ -119,9 +117,9 @@ def _most_right(icc: float) -> float:
 
 
 def _most(icc: float) -> Population:
-    def draw(chance: Chance, questions: int) -> Floats:
+    def draw(rng: Chance, questions: int) -> Floats:
         size = (1 - icc) / icc
-        return (chance.binomial(5, chance.beta(0.8 * size, 0.2 * size, questions)) > 2).astype(np.float64)
+        return (rng.binomial(5, rng.beta(0.8 * size, 0.2 * size, questions)) > 2).astype(np.float64)
 
     return draw
 
@@ -134,7 +132,7 @@ def _steps(worse: float, better: float, times: int = 1) -> Rows:
     return (
         name,
         better - worse,
-        lambda chance, rows: single(chance, times * rows).reshape(rows, times).mean(axis=1),
+        lambda rng, rows: single(rng, times * rows).reshape(rows, times).mean(axis=1),
     )
 
 
@@ -162,13 +160,13 @@ def _groups(
         inside = np.arange(clusters.size) < here.rows
 
         def draw(
-            chance: Chance,
+            rng: Chance,
             here: Layout = here,
             other: Layout = other,
             clusters: Integers = clusters,
             inside: NDArray[np.bool_] = inside,
         ) -> Estimate:
-            rows = np.concatenate([here.draw(chance, group[1]), other.draw(chance, rest[1])])
+            rows = np.concatenate([here.draw(rng, group[1]), other.draw(rng, rest[1])])
             return difference_from_rest(rows, inside, clusters, scale)[0]
 
         cases[f"{here.name} against {other.name}, {name}"] = Case(group[0] - rest[0], draw, clusters.size)
@@ -237,8 +235,8 @@ def _area(which: str, which_class: bool = True) -> Estimator:
 def _tasks(sizes: tuple[int, ...], shares: tuple[float, ...]) -> Case:
     """A group of lm-eval's in which each task counts the same."""
 
-    def draw(chance: Chance) -> Estimate:
-        tasks = [populations.hits(share)(chance, size) for size, share in zip(sizes, shares, strict=True)]
+    def draw(rng: Chance) -> Estimate:
+        tasks = [populations.hits(share)(rng, size) for size, share in zip(sizes, shares, strict=True)]
         starts = np.cumsum((0, *sizes))
         return mean_of_tasks(
             tasks, [start + np.arange(len(task)) for start, task in zip(starts, tasks, strict=False)]
@@ -250,8 +248,8 @@ def _tasks(sizes: tuple[int, ...], shares: tuple[float, ...]) -> Case:
 def _perplexity(layout: Layout, spread: float) -> Case:
     """exp of the mean of log-likelihoods, with the error that very many bootstrap draws would give."""
 
-    def draw(chance: Chance) -> Estimate:
-        losses = layout.draw(chance, lambda chance, rows: chance.gamma(1 / spread**2, 2 * spread**2, rows))
+    def draw(rng: Chance) -> Estimate:
+        losses = layout.draw(rng, lambda rng, rows: rng.gamma(1 / spread**2, 2 * spread**2, rows))
         value = float(np.exp(losses.mean()))
         error = float(value * losses.std() / np.sqrt(losses.size))
         return by_standard_error("perplexity", value, error, layout.clusters)
@@ -262,9 +260,9 @@ def _perplexity(layout: Layout, spread: float) -> Case:
 def _bootstrapped(layout: Layout, population: Population, corpus: Corpus, truth: float) -> Case:
     """BLEU as lm-eval has it: the standard deviation of 100 corpora drawn again."""
 
-    def draw(chance: Chance) -> Estimate:
-        rows = layout.draw(chance, population)
-        times = chance.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), 100)
+    def draw(rng: Chance) -> Estimate:
+        rows = layout.draw(rng, population)
+        times = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), 100)
         error = float(np.std(corpus.number(times @ rows), ddof=1))
         value = float(corpus.number(rows.sum(axis=0, keepdims=True))[0])
         return by_standard_error("bleu", value, error, layout.clusters)

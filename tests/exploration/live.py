@@ -89,13 +89,13 @@ class Process:
                 for task in (work, death):
                     task.cancel()
                 await asyncio.gather(work, death, return_exceptions=True)
-            await asyncio.sleep(self._run.chance.uniform(0.1, 20))
+            await asyncio.sleep(self._run.rng.uniform(0.1, 20))
 
     async def _work(self, cluster: UnreliableCluster) -> None:
         clock = LoopClock()
         if not self._elected:
-            await Operator(cluster, self._run.settings, clock.now, chance=self._run.chance).work()
-        candidate = Candidate(f"{self._name}-{self._starts}", clock, chance=self._run.chance)
+            await Operator(cluster, self._run.settings, clock.now, rng=self._run.rng).work()
+        candidate = Candidate(f"{self._name}-{self._starts}", clock, rng=self._run.rng)
         try:
             await run_operator(cluster, self._run.settings, candidate=candidate, stop=asyncio.Event())
         except LeaseLost:
@@ -106,9 +106,9 @@ class Run:
     """One life of one resource; the seed decides everything."""
 
     def __init__(self, scenario: LiveScenario, seed: int, faults: int, settings: OperatorSettings) -> None:
-        self.chance = Random(seed)
+        self.rng = Random(seed)
         self.happened: Counter[str] = Counter()
-        self.network = Network(self.chance, faults, self.happened)
+        self.network = Network(self.rng, faults, self.happened)
         self.simulator = Simulator(scenario.key)
         self.settings = settings
         self._scenario = scenario
@@ -120,7 +120,7 @@ class Run:
         """Raises AssertionError, with what happened, when something is wrong."""
         self.simulator.store.now = LoopClock().now
         self._scenario.set_up(self.simulator)
-        rivals = self.chance.random() < 0.3
+        rivals = self.rng.random() < 0.3
         processes = [Process(self, name, elected=not rivals) for name in ("one", "two")]
         tasks = [asyncio.ensure_future(process.live()) for process in processes]
         try:
@@ -141,7 +141,7 @@ class Run:
 
     async def _befall(self) -> None:
         for _ in range(MOVES):
-            await asyncio.sleep(self.chance.expovariate(1 / STEP_SECONDS))
+            await asyncio.sleep(self.rng.expovariate(1 / STEP_SECONDS))
             self._now()
             if self.network.fault("the API server drops all watches", 30):
                 self.simulator.cluster.end_watches()
@@ -152,12 +152,12 @@ class Run:
 
     def _move(self) -> None:
         moves = self._scenario.moves(self.simulator)
-        mishap = self.chance.random() < 0.25 and self._mishaps > 0
+        mishap = self.rng.random() < 0.25 and self._mishaps > 0
         choices = [move for move in moves if (move.cost > 0) == mishap]
         if not choices:
             return
-        name = self.chance.choice(sorted({move.name for move in choices}))
-        self._take(self.chance.choice([move for move in choices if move.name == name]))
+        name = self.rng.choice(sorted({move.name for move in choices}))
+        self._take(self.rng.choice([move for move in choices if move.name == name]))
 
     def _take(self, move: Move) -> None:
         before = self.simulator.save()

@@ -18,13 +18,13 @@ READS = frozenset({"get", "list"})
 class Network:
     """Faults between processes and the cluster, and how often they occur; none once `faults` are used up."""
 
-    def __init__(self, chance: Random, faults: int, happened: Counter[str]) -> None:
-        self.chance = chance
+    def __init__(self, rng: Random, faults: int, happened: Counter[str]) -> None:
+        self.rng = rng
         self.faults = faults
         self.happened = happened
 
     def fault(self, name: str, one_in: int) -> bool:
-        if self.faults <= 0 or self.chance.randrange(one_in):
+        if self.faults <= 0 or self.rng.randrange(one_in):
             return False
         self.faults -= 1
         self.happened[name] += 1
@@ -48,10 +48,10 @@ class UnreliableCluster:
         self.dead = False
 
     async def _call(self, verb: str, work: Coroutine[object, object, T]) -> T:
-        chance = self._network.chance
+        rng = self._network.rng
         rare = 10 if verb == "list" else 1  # each process begins with dozens of them
         try:
-            await asyncio.sleep(chance.expovariate(1 / 0.02))
+            await asyncio.sleep(rng.expovariate(1 / 0.02))
             self._maybe_crash(f"crash before {verb}", 60 * rare)
             self._check_alive()
             if self._network.fault(f"{verb} is refused", 25 * rare):
@@ -65,7 +65,7 @@ class UnreliableCluster:
         self._maybe_crash(f"crash after {verb}", 60 * rare)
         if self._network.fault(f"answer of {verb} lost", 25 * rare):
             raise Unreachable("the answer was lost")
-        await asyncio.sleep(chance.expovariate(1 / 0.02))
+        await asyncio.sleep(rng.expovariate(1 / 0.02))
         self._check_alive()
         return answer
 
@@ -179,7 +179,7 @@ class UnreliableCluster:
             timeout_seconds=timeout_seconds,
         )
         async for event in events:
-            await asyncio.sleep(self._network.chance.expovariate(1 / 0.2))
+            await asyncio.sleep(self._network.rng.expovariate(1 / 0.2))
             self._check_alive()
             if self._network.fault("watch breaks", 60):
                 raise Unreachable("the watch broke")

@@ -20,13 +20,13 @@ WORKERS = 8
 )
 async def test_a_budget_survives_kills(tmp_path: Path, kills: int, rows: int) -> None:
     seed = int(os.environ.get("STEELYARD_SEED", "0")) or random.randrange(1 << 30)
-    chance, place = random.Random(seed), Place(tmp_path / "place", rows).write()
+    rng, place = random.Random(seed), Place(tmp_path / "place", rows).write()
     cap = rows // 2 * A_CALL
     limits = ("--concurrency", str(WORKERS), "--max-tokens-total", str(cap))
     async with endpoint(seconds=0.01) as server:
         for number in range(kills):
             process = await place.start(server, *limits)
-            goal = rows // 2 * (number + 1) // (kills + 2) + chance.randrange(rows // 20)
+            goal = rows // 2 * (number + 1) // (kills + 2) + rng.randrange(rows // 20)
             reached = asyncio.create_task(server.until_asked(goal))
             ended = asyncio.create_task(process.wait())
             await asyncio.wait([reached, ended], return_when=asyncio.FIRST_COMPLETED)

@@ -17,15 +17,15 @@ TWICE = IN_FLIGHT + PART
 """Calls that one kill may cost: what was in flight, and one part that was not durable yet."""
 
 
-async def kill_somewhere(place: Place, server: Endpoint, chance: random.Random, most: int) -> str:
+async def kill_somewhere(place: Place, server: Endpoint, rng: random.Random, most: int) -> str:
     """Start the command, and kill it once it has made up to `most` more calls, or in one of its later steps."""
     process = await place.start(server)
     assert process.stdout is not None
-    watching = asyncio.create_task(_see(process.stdout, chance.choice(["verifying", "scoring"])))
-    calls = asyncio.create_task(server.until_asked(server.calls + chance.randrange(most)))
+    watching = asyncio.create_task(_see(process.stdout, rng.choice(["verifying", "scoring"])))
+    calls = asyncio.create_task(server.until_asked(server.calls + rng.randrange(most)))
     try:
         await asyncio.wait([watching, calls], return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.sleep(chance.random() / (20 if calls.done() else 5))
+        await asyncio.sleep(rng.random() / (20 if calls.done() else 5))
     finally:
         watching.cancel()
         calls.cancel()
@@ -52,11 +52,11 @@ async def _see(out: asyncio.StreamReader, step: str) -> None:
 )
 async def test_killed_at_random_moments(tmp_path: Path, kills: int, rows: int, moves: bool) -> None:
     seed = int(os.environ.get("STEELYARD_SEED", "0")) or random.randrange(1 << 30)
-    chance, place = random.Random(seed), Place(tmp_path / "0", rows).write()
+    rng, place = random.Random(seed), Place(tmp_path / "0", rows).write()
     moments_seen = []
     async with endpoint(seconds=0.01) as server:
         for number in range(1, kills + 1):
-            moments_seen.append(await kill_somewhere(place, server, chance, 3 * rows // kills))
+            moments_seen.append(await kill_somewhere(place, server, rng, 3 * rows // kills))
             if moves:
                 place = await asyncio.to_thread(moved, place, tmp_path / str(number))
         last = await place.go(server)

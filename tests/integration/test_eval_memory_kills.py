@@ -39,7 +39,7 @@ SPEC = make_spec(workersPerReplica=IN_FLIGHT, client={"batchSize": PART, "duplic
 async def test_killed_at_random_writes(kills: int, rows: int) -> None:
     seed = int(os.environ.get("STEELYARD_SEED", "0")) or random.randrange(1 << 30)
     print(f"seed {seed}")
-    chance, name = random.Random(seed), secrets.token_hex(8)
+    rng, name = random.Random(seed), secrets.token_hex(8)
     dataset, output = open_store(f"memory://{name}/dataset"), open_store(f"memory://{name}/output")
     await write_dataset(dataset, rows)
     answered: Counter[int] = Counter()
@@ -52,9 +52,7 @@ async def test_killed_at_random_writes(kills: int, rows: int) -> None:
     async with replica(answer) as server:
         discovery = Fixed({server.address})
         for attempt in range(1, kills + 1):
-            dying = CrashingStore(
-                f"memory://{name}/output", chance.randrange(most), after=chance.random() < 0.5
-            )
+            dying = CrashingStore(f"memory://{name}/output", rng.randrange(most), after=rng.random() < 0.5)
             with pytest.raises(Crash):
                 await evaluate(
                     plan_of(SPEC), Stores(dataset, dying), discovery, epoch(attempt), make_world(attempt)

@@ -62,9 +62,9 @@ class Faults:
     """Some rows meet a fault at their first try, by a seed; `occurred` counts them."""
 
     def __init__(self, rows: int, seed: int) -> None:
-        chance = random.Random(seed)
-        names = [*FAULTS, *chance.choices(sorted(FAULTS), k=2 * len(FAULTS))]
-        self.planned = dict(zip(chance.sample(range(rows), len(names)), names, strict=True))
+        rng = random.Random(seed)
+        names = [*FAULTS, *rng.choices(sorted(FAULTS), k=2 * len(FAULTS))]
+        self.planned = dict(zip(rng.sample(range(rows), len(names)), names, strict=True))
         self.occurred: Counter[str] = Counter()
 
     def __call__(self, _request: web.Request, row: int, times: int) -> web.StreamResponse | None:

@@ -120,16 +120,16 @@ async def test_killed_at_random_moments_every_row_is_there_once(
     tmp_path: Path, kills: int, rows: int
 ) -> None:
     seed = int(os.environ.get("STEELYARD_SEED", "0")) or random.randrange(1 << 30)
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     place = Place(tmp_path)
     await write_dataset(place.dataset, rows)
     shares: list[int] = []
     async with place.replicas(slow_answer, slow_answer) as (one, two):
         for attempt in range(1, kills + 1):
             process = await place.start("evaluation_client", attempt)
-            goal = rows * attempt // (kills + 1) + chance.randrange(rows // (kills + 1) // 2)
+            goal = rows * attempt // (kills + 1) + rng.randrange(rows // (kills + 1) // 2)
             await until(lambda goal=goal: len(one.asked) + len(two.asked) >= goal)  # type: ignore[misc]
-            await asyncio.sleep(chance.random() / 50)
+            await asyncio.sleep(rng.random() / 50)
             process.kill()
             await process.communicate()
             shares.append(100 * len(set(one.asked + two.asked)) // rows)

@@ -38,13 +38,13 @@ class Kill:
     share: float
 
 
-def choose(count: int, chance: random.Random) -> list[Kill]:
+def choose(count: int, rng: random.Random) -> list[Kill]:
     """Every victim in turn, in an order drawn anew each time; moments drawn around even distances."""
     victims: list[str] = []
     while len(victims) < count:
-        victims += chance.sample(VICTIMS, len(VICTIMS))
+        victims += rng.sample(VICTIMS, len(VICTIMS))
     step = (LAST - FIRST) / (count - 1)
-    shares = [FIRST + step * (number + chance.uniform(-0.3, 0.3)) for number in range(1, count - 1)]
+    shares = [FIRST + step * (number + rng.uniform(-0.3, 0.3)) for number in range(1, count - 1)]
     return [Kill(*choice) for choice in zip(victims, [FIRST, *shares, LAST], strict=False)]
 
 

@@ -45,11 +45,11 @@ pytestmark = pytest.mark.e2e
 async def kill_while_stories_are_told(machine: Machine, folder: Path, count: int) -> None:
     """`count` kills; when the story has ended before the last of them, it is told again on another machine."""
     print(f"\nSTEELYARD_KILL_SEED={SEED}")
-    chance, victims, digits = random.Random(SEED), cycle(VICTIMS), make(folder / "digits")
+    rng, victims, digits = random.Random(SEED), cycle(VICTIMS), make(folder / "digits")
     left, place = count, machine
     while left:
         try:
-            left -= await tell_with_kills(place, digits, left, victims, chance)
+            left -= await tell_with_kills(place, digits, left, victims, rng)
         finally:
             place.down()
         assert processes_of(place.state.path) == []
@@ -71,7 +71,7 @@ async def tell_with_kills(
     digits: Digits,
     most: int,
     victims: Iterator[str],
-    chance: random.Random,
+    rng: random.Random,
     strike: Callable[[Machine, str], None] = strike,
 ) -> int:
     """Tell the story with kills; return how many fell into it, at most `most`."""
@@ -82,7 +82,7 @@ async def tell_with_kills(
         telling = asyncio.create_task(asyncio.to_thread(story.run, digits))
         editing = asyncio.create_task(asyncio.to_thread(edit_labels, editor, telling))
         while kills < most:
-            await asyncio.wait([telling], timeout=chance.uniform(*PAUSE))
+            await asyncio.wait([telling], timeout=rng.uniform(*PAUSE))
             if telling.done():
                 break
             victim, kills = next(victims), kills + 1

@@ -106,21 +106,21 @@ def _no_file(folder: str, names: list[str]) -> list[str]:
     return [name for name, path in paths.items() if not (path.is_file() or path.is_dir())]
 
 
-def kill(place: Place, chance: random.Random) -> bool:
-    strike(place.machine, chance.choice(VICTIMS))
+def kill(place: Place, rng: random.Random) -> bool:
+    strike(place.machine, rng.choice(VICTIMS))
     return False
 
 
-def fill(place: Place, chance: random.Random) -> bool:
+def fill(place: Place, rng: random.Random) -> bool:
     place.disk.fill()
-    pause(chance.uniform(*FULL))
+    pause(rng.uniform(*FULL))
     place.disk.empty()
     return False
 
 
-def step_the_clock(place: Place, chance: random.Random) -> bool:
+def step_the_clock(place: Place, rng: random.Random) -> bool:
     """Forward or back, for every process of the machine; the clients keep the true time."""
-    seconds = math.exp(chance.uniform(*map(math.log, STEP))) * chance.choice((-1, 1))
+    seconds = math.exp(rng.uniform(*map(math.log, STEP))) * rng.choice((-1, 1))
     if place.clock is not None:
         place.jobs.extend(asyncio.run(jobs_of(place.machine)))
         place.clock.step(seconds)
@@ -128,17 +128,17 @@ def step_the_clock(place: Place, chance: random.Random) -> bool:
     return False
 
 
-def freeze(place: Place, chance: random.Random) -> bool:
+def freeze(place: Place, rng: random.Random) -> bool:
     """Every process of the machine stands still, Pods included; those that begin meanwhile do not."""
     machine = place.machine
     pids = [int(line.partition(":")[0]) for line in processes_of(machine.state.path)]
     send(pids, signal.SIGSTOP)
-    pause(chance.uniform(*FROZEN))
+    pause(rng.uniform(*FROZEN))
     send(pids, signal.SIGCONT)
     return False
 
 
-def lose_a_file(place: Place, chance: random.Random) -> bool:
+def lose_a_file(place: Place, rng: random.Random) -> bool:
     """Lose a file while nothing but Pods runs; where `up` refuses to go on without it, in a line, it is put
     back.
     """
@@ -147,7 +147,7 @@ def lose_a_file(place: Place, chance: random.Random) -> bool:
     os.kill(record.pid, signal.SIGKILL)
     asyncio.run(end_leftovers(record))
     # What was slept stands nowhere else: without it a step ahead is time, and deadlines are over.
-    name = chance.choice([name for name in FILES if name != "sleeps.json" or not place.jobs])
+    name = rng.choice([name for name in FILES if name != "sleeps.json" or not place.jobs])
     kept = machine.state.path.parent / "kept"
     kept.mkdir(exist_ok=True)
     lost = [path for path in (machine.state.path / name).parent.glob(f"{Path(name).name}*") if path.is_file()]
@@ -194,7 +194,7 @@ async def test_the_story_ends_well_whatever_befalls_the_machine(
         await tell(place, random.Random(f"{SEED} {number}"), digits)
 
 
-async def tell(place: Place, chance: random.Random, digits: Digits) -> None:
+async def tell(place: Place, rng: random.Random, digits: Digits) -> None:
     """One round: the story, the faults, and what must hold afterwards."""
     machine, begun_again = place.machine, False
     machine.up()
@@ -204,12 +204,12 @@ async def tell(place: Place, chance: random.Random, digits: Digits) -> None:
         editing = asyncio.create_task(asyncio.to_thread(edit_labels, editor, telling))
         try:
             for _ in range(MOST_FAULTS):
-                await asyncio.wait([telling], timeout=chance.uniform(*PAUSE))
+                await asyncio.wait([telling], timeout=rng.uniform(*PAUSE))
                 if telling.done():
                     break
-                fault = chance.choice(FAULTS)
+                fault = rng.choice(FAULTS)
                 print(f"{fault.__name__} with {len(story.rows)} entities made, {ended(story)} ended")
-                begun_again |= await asyncio.to_thread(fault, place, chance)
+                begun_again |= await asyncio.to_thread(fault, place, rng)
         finally:
             place.disk.empty()
         audited = await telling

@@ -44,12 +44,12 @@ class Writers:
     `goal_reached` is set once `goal` writes were acknowledged.
     """
 
-    def __init__(self, api: Api, chance: random.Random, round_number: int) -> None:
-        self.api, self.chance, self.round = api, chance, round_number
+    def __init__(self, api: Api, rng: random.Random, round_number: int) -> None:
+        self.api, self.rng, self.round = api, rng, round_number
         self.acknowledged: dict[str, int | None] = {}  # name -> version, None once deleted
         self.unsure: set[str] = set()  # asked for, not answered
         self.versions: list[int] = []
-        self.goal = chance.randrange(50, 400)
+        self.goal = rng.randrange(50, 400)
         self.goal_reached = asyncio.Event()
 
     async def write(self, writer: int) -> None:
@@ -64,7 +64,7 @@ class Writers:
         self.unsure.add(name)
         if self.acknowledged.get(name) is None:
             answer = await self.api.post(f"{CORE}/configmaps", config_map(name, {"n": str(index)}))
-        elif self.chance.random() < 0.3:
+        elif self.rng.random() < 0.3:
             answer = await self.api.delete(path)
             self.acknowledged[name] = None
             self.unsure.discard(name)
@@ -91,7 +91,7 @@ async def follow(api: Api, start: str, seen: list[Json]) -> None:
 
 @pytest.mark.parametrize("seed", [1])
 async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int) -> None:
-    chance, port = random.Random(seed), free_port()
+    rng, port = random.Random(seed), free_port()
     versions: dict[int, str] = {}  # every version ever told, and what it was
     last_start = ""
     for number in range(ROUNDS):
@@ -102,7 +102,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int) 
             start = (await api.get(f"{CORE}/configmaps")).version
             seen: list[Json] = []
             watching = asyncio.create_task(follow(api, start, seen))
-            writers = Writers(api, chance, number)
+            writers = Writers(api, rng, number)
             writing = [asyncio.create_task(writers.write(writer)) for writer in range(8)]
             await asyncio.wait_for(writers.goal_reached.wait(), 60)
             process.kill()

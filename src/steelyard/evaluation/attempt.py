@@ -34,7 +34,7 @@ class World:
     """
 
     now: Callable[[], datetime]
-    chance: Callable[[], float]
+    jitter: Callable[[], float]
     log: EventLog
     identity_port: int | None = IDENTITY_PORT
     """None where replicas have no identity to tell: without a cluster."""
@@ -62,8 +62,8 @@ class Attempt:
             plan.client.transientErrorRetryDelaySeconds,
             plan.wait_for_server,
         )
-        self._pool = Pool(plan.concurrency, policy, world.chance, self._open)
-        self._settler = Settler(plan, policy, self._backlog, writer, progress, world.chance, world.meter)
+        self._pool = Pool(plan.concurrency, policy, world.jitter, self._open)
+        self._settler = Settler(plan, policy, self._backlog, writer, progress, world.jitter, world.meter)
         self._alone = asyncio.Lock()
         self._identity: Identity | None = None
         self._workers = 0

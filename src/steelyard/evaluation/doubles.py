@@ -101,10 +101,10 @@ class SilentLog:
 
 def make_world(seed: int = 0, identity_port: int | None = None, **absence: float) -> World:
     """Chance by `seed`; jitter is a fiftieth of the real one, so that tests do not wait for it."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     return World(
         now=lambda: datetime.now(UTC),
-        chance=lambda: chance.random() / 50,
+        jitter=lambda: rng.random() / 50,
         log=SilentLog(),
         identity_port=identity_port,
         absence=Absence(**absence),

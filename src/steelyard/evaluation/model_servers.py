@@ -21,7 +21,7 @@ PIECE = 4
 """Characters of the longest token."""
 
 
-def chance(text: str) -> float:
+def pseudo_random(text: str) -> float:
     """A number from 0 to 1 that always belongs to this text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") / 2**32
 
@@ -184,7 +184,7 @@ def generated(prompt: str) -> str:
     """A sum that is right three times of four, with words around it, and then the next question of the model's own."""
     numbers = re.findall(r"(\d+) \+ (\d+)", prompt)
     a, b = map(int, numbers[-1]) if numbers else (0, 0)
-    luck = chance(prompt)
+    luck = pseudo_random(prompt)
     return f" {a + b + (luck > 0.75)}" + (" it is" if luck < 0.3 else "") + "\nQ: and then?"
 
 
@@ -194,8 +194,8 @@ def likelihoods(texts: Sequence[str]) -> tuple[list[float | None], list[dict[str
     tops: list[dict[str, float] | None] = [None]
     before = texts[0]
     for text in texts[1:]:
-        value = -0.01 - 5 * chance(before + text)
-        better = {"better": value + 0.005} if chance(before) < 0.5 else {}
+        value = -0.01 - 5 * pseudo_random(before + text)
+        better = {"better": value + 0.005} if pseudo_random(before) < 0.5 else {}
         logprobs.append(value)
         tops.append({text: value, **better})
         before += text

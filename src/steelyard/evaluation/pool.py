@@ -52,11 +52,11 @@ class Pool:
     """Hands out replicas; on each run as many calls as `concurrency` allows."""
 
     def __init__(
-        self, concurrency: Concurrency, policy: RetryPolicy, chance: Callable[[], float], opened: Opened
+        self, concurrency: Concurrency, policy: RetryPolicy, jitter: Callable[[], float], opened: Opened
     ) -> None:
         self._concurrency = concurrency
         self._policy = policy
-        self._chance = chance
+        self._jitter = jitter
         self._opened = opened
         self._replicas: dict[str, Replica] = {}
         self._waiting: deque[asyncio.Future[Replica]] = deque()
@@ -196,12 +196,12 @@ class Pool:
             if replica.unreachable_since is None:
                 replica.unreachable_since = now
             replica.refused += 1
-            replica.resting_until = now + self._policy.connect_delay(replica.refused, self._chance())
+            replica.resting_until = now + self._policy.connect_delay(replica.refused, self._jitter())
             return
         replica.unreachable_since, replica.refused = None, 0
         if failure.fault is Fault.UNTRUSTED or replica.rests or replica.failures >= PATIENCE:
             replica.rests += 1
-            delay = self._policy.delay(replica.rests, self._chance(), failure.retry_after)
+            delay = self._policy.delay(replica.rests, self._jitter(), failure.retry_after)
             replica.resting_until = now + delay
 
     def _exhausted(self, replica: Replica) -> bool:

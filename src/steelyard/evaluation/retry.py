@@ -23,14 +23,14 @@ class RetryPolicy:
     cap: float
     wait_for_server: float = WAIT_FOR_SERVER_SECONDS
 
-    def delay(self, failures: int, chance: float, retry_after: float = 0.0) -> float:
-        """Seconds to wait after the `failures`-th failure in a row; `chance` is uniform in [0, 1)."""
+    def delay(self, failures: int, jitter: float, retry_after: float = 0.0) -> float:
+        """Seconds to wait after the `failures`-th failure in a row; `jitter` is uniform in [0, 1)."""
         ceiling = min(self.cap, FIRST_DELAY * 2.0 ** min(failures - 1, 32))
-        return max(chance * ceiling, retry_after)
+        return max(jitter * ceiling, retry_after)
 
-    def connect_delay(self, failures: int, chance: float) -> float:
+    def connect_delay(self, failures: int, jitter: float) -> float:
         """Seconds to wait after the `failures`-th refused connection in a row."""
-        return min(self.delay(failures, chance), MOST_CONNECT_DELAY)
+        return min(self.delay(failures, jitter), MOST_CONNECT_DELAY)
 
     def exhausted(self, failures: int) -> bool:
         """Tell whether `failures` in a row are more than the limit allows."""

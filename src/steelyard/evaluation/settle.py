@@ -39,7 +39,7 @@ class Settler:
     backlog: Backlog
     writer: Writer
     progress: Progress
-    chance: Callable[[], float]
+    jitter: Callable[[], float]
     meter: Meter
 
     @cached_property
@@ -163,7 +163,7 @@ class Settler:
 
     def _again(self, work: Work, failures: int, retry_after: float = 0.0) -> None:
         self.progress.retries += 1
-        self.backlog.put_back(work, self.policy.delay(failures, self.chance(), retry_after))
+        self.backlog.put_back(work, self.policy.delay(failures, self.jitter(), retry_after))
 
     def _give_up(self, work: Work, address: str | None, reason: str, failure: Failure) -> None:
         message = f"{reason}: {failure.message}"[:_MESSAGE_CHARACTERS]

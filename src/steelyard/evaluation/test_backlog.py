@@ -72,7 +72,7 @@ async def test_an_empty_dataset_ends_at_once() -> None:
 def test_a_loop_that_rings_early_loses_no_row() -> None:
     """uvloop rounds delays to whole milliseconds, so an alarm may ring before its row is due."""
     uvloop = pytest.importorskip("uvloop")
-    chance = Random(0)
+    rng = Random(0)
 
     async def run() -> None:
         backlog = Backlog()
@@ -81,7 +81,7 @@ def test_a_loop_that_rings_early_loses_no_row() -> None:
         for _ in range(200):
             taken = await asyncio.wait_for(backlog.take(), 5)
             assert taken is not None
-            backlog.put_back(taken, chance.uniform(0.0, 0.004))
+            backlog.put_back(taken, rng.uniform(0.0, 0.004))
 
     with asyncio.Runner(loop_factory=uvloop.Loop) as runner:
         runner.run(run())

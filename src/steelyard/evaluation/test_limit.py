@@ -89,12 +89,12 @@ def test_a_server_that_admits_half_of_what_is_asked(concurrency: Concurrency, ov
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 64), st.integers(8, 200), st.floats(0.02, 2.0), st.integers(0, 1 << 20))
 def test_whatever_a_server_admits(admits: int, capacity: int, latency: float, seed: int) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     start = min(16, capacity)
     limit = Limit(Concurrency(capacity, adaptive=True, start=start))
 
     def serve(nth: int, _: float) -> tuple[float, bool]:
-        return (INSTANT, True) if nth > admits else (latency * chance.uniform(0.5, 1.5), False)
+        return (INSTANT, True) if nth > admits else (latency * rng.uniform(0.5, 1.5), False)
 
     done = Simulation(limit, serve).run(200 * latency)
     assert all(1 <= value <= capacity for value in done.values)
@@ -108,9 +108,9 @@ def test_one_that_takes_all_gets_all_after_a_few_round_trips() -> None:
 
 
 def test_a_few_failures_by_chance_do_not_count_as_overload() -> None:
-    chance = random.Random(7)
+    rng = random.Random(7)
     limit = Limit(Concurrency(64, adaptive=True))
-    serve = lambda *_: (0.05, False) if chance.random() > 0.05 else (INSTANT, True)  # noqa: E731
+    serve = lambda *_: (0.05, False) if rng.random() > 0.05 else (INSTANT, True)  # noqa: E731
     done = Simulation(limit, serve, overload=False).run(20)
     assert sum(done.values) / len(done.values) > 48
 

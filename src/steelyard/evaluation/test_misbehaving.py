@@ -142,9 +142,9 @@ async def listening(server: Misbehaving) -> AsyncIterator[set[str]]:
 async def test_every_fault_at_once(rows: int, faulty: int) -> None:
     seed = int(os.environ.get("STEELYARD_SEED", "0")) or random.randrange(1 << 30)
     print(f"seed {seed}")
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     kinds = [*PASSING, *FINAL, *HARMLESS[::2]]
-    bad = chance.sample(range(rows), faulty)
+    bad = rng.sample(range(rows), faulty)
     faults = {row: "ten megabytes" if n < 2 else kinds[n % len(kinds)] for n, row in enumerate(bad)}
     server, stores = Misbehaving(faults), make_stores()
     client = {

@@ -23,13 +23,13 @@ async def pool(
     per_replica: int = 2,
     adaptive: bool = False,
     limit: int = 120,
-    chance: float = 0.01,
+    jitter: float = 0.01,
     wait: float = 600.0,
 ) -> AsyncIterator[Pool]:
     pool = Pool(
         Concurrency(per_replica, adaptive),
         RetryPolicy(limit, 30, wait),
-        lambda: chance,
+        lambda: jitter,
         lambda address: open_client(URL(address), 1.0),
     )
     for address in addresses:
@@ -85,7 +85,7 @@ async def test_a_cancelled_waiter_leaves_its_place_to_another() -> None:
 
 
 async def test_an_unreachable_replica_rests_at_once_and_others_take_its_calls() -> None:
-    async with pool("http://a", "http://b", chance=0.9) as replicas:
+    async with pool("http://a", "http://b", jitter=0.9) as replicas:
         first = await replicas.acquire()
         await fail(replicas, first, GONE)
         assert {(await replicas.acquire()).address for _ in range(2)} == {"http://b"}
@@ -105,7 +105,7 @@ async def test_single_failures_are_chance_and_several_in_a_row_are_not() -> None
 
 
 async def test_a_success_clears_the_record() -> None:
-    async with pool("http://a", chance=0.0) as replicas:
+    async with pool("http://a", jitter=0.0) as replicas:
         for _ in range(PATIENCE):
             await fail(replicas, only := await replicas.acquire(), LOST)
         replicas.release(await replicas.acquire(), b"", now())
@@ -113,7 +113,7 @@ async def test_a_success_clears_the_record() -> None:
 
 
 async def test_after_a_rest_one_call_is_sent_not_many() -> None:
-    async with pool("http://a", chance=0.0) as replicas:
+    async with pool("http://a", jitter=0.0) as replicas:
         await fail(replicas, await replicas.acquire(), GONE)
         probe = await replicas.acquire()
         second = asyncio.create_task(replicas.acquire())
@@ -135,7 +135,7 @@ async def test_calls_in_flight_together_fail_as_one() -> None:
 
 
 async def test_a_replica_that_fails_beyond_the_limit_gets_no_more_calls() -> None:
-    async with pool("http://a", limit=2, chance=0.0) as replicas:
+    async with pool("http://a", limit=2, jitter=0.0) as replicas:
         for _ in range(PATIENCE + 2):
             assert not replicas.exhausted
             await fail(replicas, await replicas.acquire(), LOST)
@@ -149,7 +149,7 @@ async def test_a_replica_that_fails_beyond_the_limit_gets_no_more_calls() -> Non
 
 
 async def test_refused_connections_count_by_their_time_not_by_their_number() -> None:
-    async with pool("http://a", limit=1, chance=0.0, wait=0.05) as replicas:
+    async with pool("http://a", limit=1, jitter=0.0, wait=0.05) as replicas:
         began, tries = now(), 0
         while not replicas.exhausted:
             await fail(replicas, await replicas.acquire(), GONE)

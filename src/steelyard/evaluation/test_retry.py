@@ -23,7 +23,7 @@ def test_which_statuses_are_worth_another_try(status: int, transient: bool) -> N
 
 
 @pytest.mark.parametrize(
-    ("failures", "chance", "requested", "delay"),
+    ("failures", "jitter", "requested", "delay"),
     [
         pytest.param(1, 1.0, 0, 0.5, id="at most half a second at first"),
         pytest.param(3, 1.0, 0, 2.0, id="twice as much each time"),
@@ -33,13 +33,13 @@ def test_which_statuses_are_worth_another_try(status: int, transient: bool) -> N
         pytest.param(100, 0.5, 7, 15.0, id="unless the delay is longer anyway"),
     ],
 )
-def test_delays(failures: int, chance: float, requested: float, delay: float) -> None:
-    assert RetryPolicy(limit=120, cap=30).delay(failures, chance, requested) == delay
+def test_delays(failures: int, jitter: float, requested: float, delay: float) -> None:
+    assert RetryPolicy(limit=120, cap=30).delay(failures, jitter, requested) == delay
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True))
-def test_a_delay_is_never_beyond_the_cap(failures: int, chance: float) -> None:
-    assert 0 <= RetryPolicy(limit=1, cap=30).delay(failures, chance) <= 30
+def test_a_delay_is_never_beyond_the_cap(failures: int, jitter: float) -> None:
+    assert 0 <= RetryPolicy(limit=1, cap=30).delay(failures, jitter) <= 30
 
 
 def test_the_limit_counts_retries() -> None:

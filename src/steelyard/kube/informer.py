@@ -69,7 +69,7 @@ class Informer:
         optional: bool = False,
         packed: bool = False,
         pace: Pace | None = None,
-        chance: Random | None = None,
+        rng: Random | None = None,
     ) -> None:
         """`optional`: the server need not have the kind; without it, this counts as synced, and empty.
         `packed`: for many objects, each of which is rarely read.
@@ -85,7 +85,7 @@ class Informer:
         self._optional = optional
         self._absent = False
         self._pace = pace or Pace()
-        self.chance = chance or Random()
+        self.rng = rng or Random()
         """Source of the pauses before retries and of the lengths of watches."""
         self._shelf = CachedObjects(indexes or {}, packed=packed)
         self._version = ""  # of the last event seen; empty when only a list can go on
@@ -142,7 +142,7 @@ class Informer:
                 self._failures += 1
                 _log.warning("cannot follow %s, trying again: %s", self._resource.plural, error)
             pause = min(self._pace.backoff_cap, self._pace.backoff * 2.0 ** min(self._failures, 30))
-            await asyncio.sleep(self.chance.uniform(0, pause))
+            await asyncio.sleep(self.rng.uniform(0, pause))
 
     def _without(self, error: ApiError) -> None:
         """The server does not have the kind, or not for us: said once."""
@@ -159,7 +159,7 @@ class Informer:
         if not self._version or clock() - self._listed > self._pace.relist:
             await self._list()
             self._listed = clock()
-        began, seconds = clock(), round(self.chance.uniform(self._pace.watch, 2 * self._pace.watch))
+        began, seconds = clock(), round(self.rng.uniform(self._pace.watch, 2 * self._pace.watch))
         try:
             async with asyncio.timeout(self._pace.quiet) as quiet:
                 async with aclosing(self._watch(seconds)) as events:

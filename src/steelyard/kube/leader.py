@@ -66,7 +66,7 @@ class Candidate:
 
     `identity` must be no other process's, nor an earlier one's of the same host: two that share one would both lead.
     `has_ended` tells of the holder of a lease whether its process is known to run no more, so that nobody need wait for
-    the end of its lease; whoever does not know answers False. `chance` spreads the pauses of the
+    the end of its lease; whoever does not know answers False. `rng` spreads the pauses of the
     process's caches; a simulation seeds it.
     """
 
@@ -74,7 +74,7 @@ class Candidate:
     clock: Clock
     has_ended: Callable[[str], bool] = _unknown
     timing: Timing = Timing()
-    chance: Random | None = None
+    rng: Random | None = None
 
 
 class LeaderElector:

@@ -156,7 +156,7 @@ async def converges(
         on_change=on_change,
         packed=packed,
         pace=EAGER,
-        chance=Random(0),
+        rng=Random(0),
     )
     running = asyncio.create_task(informer.run())
     for change in changes:
@@ -188,7 +188,7 @@ class Following:
         self.seen: Seen = []
         self.changed = asyncio.Event()
         self.informer = Informer(
-            cluster, CONFIG_MAPS, on_change=self._record, **{"pace": EAGER, "chance": Random(0), **options}
+            cluster, CONFIG_MAPS, on_change=self._record, **{"pace": EAGER, "rng": Random(0), **options}
         )
 
     def _record(self, old: Json | None, new: Json | None) -> None:
@@ -283,7 +283,7 @@ async def test_another_uid_is_another_object_even_with_an_older_version() -> Non
     for number in range(5):
         apply(cluster, "put", "a", number)
     first = uid(cluster.store.find(CONFIG_MAPS, "a", "default"))
-    informer = Informer(cluster, CONFIG_MAPS, on_change=on_change, pace=EAGER, chance=Random(0))
+    informer = Informer(cluster, CONFIG_MAPS, on_change=on_change, pace=EAGER, rng=Random(0))
     running = asyncio.create_task(informer.run())
     await informer.synced.wait()
     await turns()
@@ -519,7 +519,7 @@ async def test_a_reader_that_fails_on_one_change_learns_of_the_next(caplog: pyte
             raise KeyError("seven")
         seen.append(_number(new) or "")
 
-    informer = Informer(cluster, CONFIG_MAPS, on_change=on_change, pace=EAGER, chance=Random(0))
+    informer = Informer(cluster, CONFIG_MAPS, on_change=on_change, pace=EAGER, rng=Random(0))
     running = asyncio.create_task(informer.run())
     await informer.synced.wait()
     await turns()

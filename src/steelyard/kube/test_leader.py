@@ -214,14 +214,14 @@ def test_never_two_at_once_and_never_nobody_for_long(faults: list[tuple[str, int
     asyncio.run(_elections(faults, Random(seed)))
 
 
-async def _elections(faults: list[tuple[str, int]], chance: Random) -> None:
+async def _elections(faults: list[tuple[str, int]], rng: Random) -> None:
     cluster, clock = MemoryCluster(), VirtualClock()
     candidates = {name: Standing(cluster, FrozenClock(clock), name) for name in ("one", "two")}
     failing = 0.0
 
     def fail(verb: str, resource: Resource, name: str) -> None:
-        if chance.random() < failing / 2:
-            raise chance.choice([Unreachable("lost"), Conflict("changed")])
+        if rng.random() < failing / 2:
+            raise rng.choice([Unreachable("lost"), Conflict("changed")])
 
     cluster.before_call = cluster.after_call = fail
     for fault, seconds in faults:

@@ -96,10 +96,10 @@ class InformerCaches:
         yield from self._children.values()
         yield from self._training.informers()
 
-    def draw_from(self, chance: Random) -> None:
-        """Draw the pauses before retries, and the lengths of watches, from `chance`."""
+    def draw_from(self, rng: Random) -> None:
+        """Draw the pauses before retries, and the lengths of watches, from `rng`."""
         for informer in self._informers():
-            informer.chance = chance
+            informer.rng = rng
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -53,7 +53,7 @@ async def run_operator(
     `listening` is called with the address of the metrics, where they are served. Time that the machine slept, as
     `sleeps` measures it, counts for no deadline.
     """
-    operator = Operator(cluster, settings, candidate.clock.now, sleeps, candidate.chance)
+    operator = Operator(cluster, settings, candidate.clock.now, sleeps, candidate.rng)
     elector = LeaderElector(cluster, candidate, namespace=settings.lease_namespace, name=LEASE)
     async with AsyncExitStack() as stack:
         if metrics is not None:
@@ -71,7 +71,7 @@ class Operator:
         settings: OperatorSettings,
         now: Callable[[], datetime],
         sleeps: Callable[[], Sleeps] = no_sleeps,
-        chance: Random | None = None,
+        rng: Random | None = None,
     ) -> None:
         self.metrics = Metrics()
         self._settings = settings
@@ -84,8 +84,8 @@ class Operator:
         """True where the process does its part: a leader once its caches are full, another always."""
         self._workflows = workflows(settings)
         self._caches = InformerCaches(cluster, self._workflows, settings, self)
-        if chance is not None:
-            self._caches.draw_from(chance)
+        if rng is not None:
+            self._caches.draw_from(rng)
         self._controller = Controller(cluster, self._caches, self, sleeps)
 
     async def work(self) -> None:

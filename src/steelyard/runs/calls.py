@@ -86,7 +86,7 @@ class _Calling:
         stores = Stores(self.resolved.folder.inputs, self.resolved.folder.outputs)
         engine = EngineWorld(
             self.context.now,
-            self.context.chance,
+            self.context.jitter,
             _Log(self.context.listener),
             identity_port=None,
             watch=self._begin,

@@ -58,7 +58,7 @@ class RunContext:
     """Clocks, randomness, environment variables, the listener and the stop event of one run."""
 
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    chance: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.random
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     listener: Listener = field(default_factory=Silence)
     stop: asyncio.Event = field(default_factory=asyncio.Event)

@@ -115,11 +115,11 @@ def check_urls(request: RunRequest) -> None:
 
 
 async def new_epoch(
-    output: Store, now: datetime, chance: Callable[[], str] = lambda: secrets.token_hex(4)
+    output: Store, now: datetime, random_text: Callable[[], str] = lambda: secrets.token_hex(4)
 ) -> str:
     """An epoch that outranks all others of `output`, whatever the clocks of their writers said."""
     highest = await highest_epoch(output)
     seconds = int(now.timestamp())
     if highest is not None:
         seconds = max(seconds, int(highest[:10]) + 1)
-    return f"{seconds:010d}-{chance()}-0001"
+    return f"{seconds:010d}-{random_text()}-0001"

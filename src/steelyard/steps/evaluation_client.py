@@ -38,7 +38,7 @@ async def main(config: StepConfig, log: Log) -> None:
         gone = _seconds(spec, SESSION_ENDED_OPTION, Absence().gone_seconds)
         world = World(
             now=lambda: datetime.now(UTC),
-            chance=random.random,
+            jitter=random.random,
             log=log,
             identity_port=None if config.replicas.startswith("file:") else IDENTITY_PORT,
             absence=Absence(gone_seconds=gone),

@@ -75,12 +75,12 @@ class Mock:
     answer_to: AnswerTo = lambda body, prompt: None
     die: Callable[[], None] = lambda: os._exit(1)
     answered: int = 0
-    chance: random.Random = field(init=False)
+    rng: random.Random = field(init=False)
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set at SIGTERM."""
 
     def __post_init__(self) -> None:
-        self.chance = random.Random(self.faults.seed)
+        self.rng = random.Random(self.faults.seed)
 
     async def answer(self, request: web.Request, call: Call, error_rate: float = 0) -> web.Response:
         """`error_rate` is the path's own, where it is above that of all calls."""
@@ -89,8 +89,8 @@ class Mock:
         except BadCall as error:
             return _error(400, "invalid_request_error", str(error))
         # Drawn together before any await: a call's faults then depend on the seed and its number alone.
-        hangs, fails, jitter = self.chance.random(), self.chance.random(), self.chance.uniform(-1, 1)
-        aborts = self.faults.abort_rate > 0 and self.chance.random() < self.faults.abort_rate
+        hangs, fails, jitter = self.rng.random(), self.rng.random(), self.rng.uniform(-1, 1)
+        aborts = self.faults.abort_rate > 0 and self.rng.random() < self.faults.abort_rate
         if hangs < self.faults.hang_rate:
             # For ever, as a server does that has lost a call: the client's time limit has to end it.
             await asyncio.Event().wait()

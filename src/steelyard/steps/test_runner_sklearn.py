@@ -22,8 +22,8 @@ Client: TypeAlias = TestClient[web.Request, web.Application]
 
 
 def _folder(path: Path, *, zipmap: bool = False, names: list[str] | None = None) -> Path:
-    chance = np.random.default_rng(0)
-    rows = chance.normal(size=(60, 4)).astype(np.float32)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 4)).astype(np.float32)
     classifier = LogisticRegression().fit(rows, (rows[:, 0] > 0).astype(int) + (rows[:, 1] > 0.5))
     onnx = to_onnx(classifier, rows[:1], options={"zipmap": zipmap}, target_opset=18)
     (path / "model.onnx").write_bytes(onnx.SerializeToString())

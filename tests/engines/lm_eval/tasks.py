@@ -133,39 +133,37 @@ WORDS = ["river", "stone", "window", "garden", "lantern", "copper", "velvet", "t
 
 def write_tasks(folder: Path, size: int = 24) -> None:
     """The files of the tasks, and their data."""
-    chance = random.Random(11)
-    sums = [(chance.randint(1, 99), chance.randint(1, 99)) for _ in range(size)]
+    rng = random.Random(11)
+    sums = [(rng.randint(1, 99), rng.randint(1, 99)) for _ in range(size)]
     rows = [{"question": f"{a} + {b}", "answer": a + b} for a, b in sums]
     _lines(folder / "sums.jsonl", rows)
     _lines(folder / "shots.jsonl", [{"question": f"{n} + {n}", "answer": 2 * n} for n in range(12)])
     choices = []
     for _ in range(size):
-        words = chance.sample(WORDS, 4)
+        words = rng.sample(WORDS, 4)
         question = f"Which of {', '.join(words)} is it?"
         choices.append(
             {
                 "question": question,
                 "choices": [*words[:3], f"{words[3]} at last"],
-                "label": chance.randrange(4),
+                "label": rng.randrange(4),
             }
         )
     _lines(folder / "choices.jsonl", choices)
-    endings = [
-        {"text": " ".join(chance.choices(WORDS, k=6)), "ending": chance.choice(WORDS)} for _ in range(size)
-    ]
+    endings = [{"text": " ".join(rng.choices(WORDS, k=6)), "ending": rng.choice(WORDS)} for _ in range(size)]
     _lines(folder / "endings.jsonl", endings)
     glued = []
     for _ in range(size):
-        words = chance.sample(WORDS, 4)
+        words = rng.sample(WORDS, 4)
         glued.append(
             {
                 "question": f"The word is {words[0][:2]}",
                 "choices": [word[2:] + "s" for word in words],
-                "label": chance.randrange(4),
+                "label": rng.randrange(4),
             }
         )
     _lines(folder / "glued.jsonl", glued)
-    _lines(folder / "texts.jsonl", [{"text": " ".join(chance.choices(WORDS, k=12))} for _ in range(size)])
+    _lines(folder / "texts.jsonl", [{"text": " ".join(rng.choices(WORDS, k=12))} for _ in range(size)])
     for name, text in TASKS.items():
         (folder / f"{name}.yaml").write_text(text.format(data=folder))
 

@@ -24,13 +24,13 @@ def parse_stamp(text: str) -> datetime:
 @dataclass(frozen=True)
 class Clock:
     now: Callable[[], datetime] = _now
-    chance: random.Random = field(default_factory=random.SystemRandom)
+    rng: random.Random = field(default_factory=random.SystemRandom)
 
     def stamp(self) -> str:
         return stamp(self.now())
 
     def uid(self) -> str:
-        return str(uuid.UUID(int=self.chance.getrandbits(128), version=4))
+        return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
 
     def suffix(self) -> str:
-        return "".join(self.chance.choices(_ALPHABET, k=5))
+        return "".join(self.rng.choices(_ALPHABET, k=5))

@@ -72,7 +72,7 @@ class Search:
         Without `merging`, also the states of the last round are told apart by all that they differ in.
         """
         self._scenario, self._limit, self._floor, self._beyond = scenario, limit, floor, beyond
-        self._chance, self._merging = Random(seed), merging
+        self._rng, self._merging = Random(seed), merging
         self._simulator = scenario.begin()
         self._simulator.number_by_content()
         self._rounds: list[deque[Reached]] = [deque() for _ in range(self._floor + 1)]
@@ -178,13 +178,13 @@ class Search:
         """Keep an even choice of all states that were looked at, to go on from beyond the floor."""
         if len(self._kept) < KEPT:
             self._kept.append(reached)
-        elif (index := self._chance.randrange(self.exploration.states)) < KEPT:
+        elif (index := self._rng.randrange(self.exploration.states)) < KEPT:
             self._kept[index] = reached
 
     def _sample(self) -> None:
         """Go beyond the floor, from states that chance decides on, until the limit."""
         limit = min(self._limit, self.exploration.states + self._beyond)
-        self._chance.shuffle(self._kept)
+        self._rng.shuffle(self._kept)
         for reached in self._kept:
             costs = range(self._floor - reached.spent + 1, self._floor - reached.spent + 1 + FURTHER)
             for number, move in enumerate(self._moves(reached.state, with_faults=True)):

@@ -285,7 +285,7 @@ LONGEST, HORIZON = 15, 200
 
 
 def _wait_of_the_big_one(
-    chance: Random, limits: Totals, gpus: tuple[int, ...], arrivals: tuple[int, int]
+    rng: Random, limits: Totals, gpus: tuple[int, ...], arrivals: tuple[int, int]
 ) -> int:
     """Minutes from its arrival to its admission; one GPU is in use when it comes."""
     turns = dict[str, float]()
@@ -293,15 +293,15 @@ def _wait_of_the_big_one(
     waiting = [make_claim("big", "a", gpus=8)]
     for minute in range(HORIZON):
         held = [(claim, end) for claim, end in held if end > minute]
-        for account in chance.choices("aabc", k=chance.randint(*arrivals)):
+        for account in rng.choices("aabc", k=rng.randint(*arrivals)):
             waiting.append(
-                make_claim(f"{account}-{minute}-{len(waiting)}", account, minute, gpus=chance.choice(gpus))
+                make_claim(f"{account}-{minute}-{len(waiting)}", account, minute, gpus=rng.choice(gpus))
             )
         decisions = admissions(waiting, limits, make_situation([claim for claim, _ in held], minute, turns))
         taken = [claim for claim in waiting if isinstance(decisions[claim.id], Admit)]
         if any(claim.id == "big" for claim in taken):
             return minute
-        held += [(claim, minute + chance.randint(1, LONGEST)) for claim in taken]
+        held += [(claim, minute + rng.randint(1, LONGEST)) for claim in taken]
         turns |= {f"{claim.account} {resource}": minute for claim in taken for resource in claim.quantities}
         waiting = [claim for claim in waiting if claim not in taken]
     return HORIZON
