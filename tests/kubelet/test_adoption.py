@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from steelyard.kube.resource import PODS
-from steelyard.local.kubelet import children, processes, shim
+from steelyard.local.kubelet import processes, shim, shim_processes
 from steelyard.local.kubelet.records import LOST, PodFolder
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import (
@@ -101,7 +101,7 @@ def make_intent(folder: Path, command: str) -> Path:
 
 
 def shims_of(intent: Path, count: int) -> list[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-I", "-S", "-c", children.program("main"), str(intent)]
+    command = [sys.executable, "-I", "-S", "-c", shim_processes.program("main"), str(intent)]
     return [subprocess.Popen(command) for _ in range(count)]
 
 

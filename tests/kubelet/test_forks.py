@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.local.kubelet import processes
-from steelyard.local.kubelet.children import Child, ForkServer
+from steelyard.local.kubelet.shim_processes import ForkServer, ShimProcess
 from tests.kubelet.test_adoption import ROOT, make_intent
 
 
@@ -24,7 +24,7 @@ def shims() -> Iterator[ForkServer]:
     server.close()
 
 
-async def ended(child: Child) -> None:
+async def ended(child: ShimProcess) -> None:
     async with asyncio.timeout(10):
         while not child.ended:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
@@ -76,7 +76,7 @@ async def test_a_forked_shim_that_fails_says_why(shims: ForkServer, tmp_path: Pa
 
 SERVE = """
 import sys, time
-from steelyard.local.kubelet.children import ForkServer
+from steelyard.local.kubelet.shim_processes import ForkServer
 server = ForkServer(sys.executable); server.begin(); print(server._pid, flush=True); time.sleep(60)
 """
 

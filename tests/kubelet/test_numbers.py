@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.abilities import abilities
-from steelyard.local.kubelet.children import program
+from steelyard.local.kubelet.shim_processes import program
 from steelyard.local.kubelet.testing import (
     Machine,
     is_running,

@@ -49,13 +49,13 @@ def service(
     """Run one part in the foreground, as `steelyard up` does."""
     from steelyard.cli.connection import choose_state_dir
     from steelyard.errors import UsageError
-    from steelyard.local.process import PARTS, Part, run_process
+    from steelyard.local.process import PARTS, ServiceOptions, run_process
 
     if name not in PARTS:
         raise UsageError(f"service {name}: there is no such part; it should be one of {', '.join(PARTS)}")
     state = choose_state_dir(state_dir)
     left_out = tuple(without or ())
-    part = Part(name, state, port, network, settings and settings.resolve(), left_out, line)
+    part = ServiceOptions(name, state, port, network, settings and settings.resolve(), left_out, line)
     needs(*EXTRAS.get(name, ("api",)))(run_process)(part)
 
 

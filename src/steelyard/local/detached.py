@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 
 from steelyard.errors import Refused, SteelyardError, UsageError
-from steelyard.local.child import tail
+from steelyard.local.kept_process import tail
 from steelyard.local.leftovers import end_leftovers, living
 from steelyard.local.lock import is_held
 from steelyard.local.network import FIRST, Network

@@ -22,7 +22,7 @@ LOCK_SECONDS = 20.0  # for a predecessor whose supervisor was killed: it is abou
 
 
 @dataclass(frozen=True)
-class Part:
+class ServiceOptions:
     """Request of `steelyard service`."""
 
     name: str
@@ -40,7 +40,7 @@ class Part:
         return tuple(name for name in chosen if name not in self.without)
 
 
-def run_process(part: Part) -> None:
+def run_process(part: ServiceOptions) -> None:
     """Run the part until it is told to end. Only one process of a name runs on a folder, and so of each service."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -78,7 +78,7 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield error
 
 
-async def _run(part: Part) -> None:
+async def _run(part: ServiceOptions) -> None:
     orders = Orders()
     ready = take_orders(part.line, orders)
     match part.name:

@@ -18,9 +18,9 @@ from pathlib import Path
 from steelyard.disk_space import no_room
 from steelyard.errors import Refused, UsageError
 from steelyard.local import machine
-from steelyard.local.child import Child, Program, service
 from steelyard.local.detached import running, start_detached, stop
 from steelyard.local.files import check_images, new_kubernetes
+from steelyard.local.kept_process import KeptProcess, Program, service
 from steelyard.local.kubectl import IMAGE as KUBECTL
 from steelyard.local.leftovers import end_leftovers
 from steelyard.local.lock import FileLock, Held
@@ -76,7 +76,7 @@ class Up:
     def __init__(self, options: Options, say: Callable[[str], None]) -> None:
         self.options, self.state, self.say = options, options.state, say
         self.record = Record()
-        self.children: list[Child] = []
+        self.children: list[KeptProcess] = []
         self.leave_pods = False
         self.room = RoomWatch(_folders(options), say)
         self.sleeps = SleepRecord(options.state)
@@ -127,7 +127,9 @@ class Up:
     async def _start(self, network: Network, stop: asyncio.Event) -> bool:
         """Start Kubernetes, then what works on it; False when told to stop meanwhile."""
         for programs in self._programs(network):
-            children = [Child(program, self.say, self._write, self.room.has_room) for program in programs]
+            children = [
+                KeptProcess(program, self.say, self._write, self.room.has_room) for program in programs
+            ]
             self.children.extend(children)
             starting = asyncio.create_task(_start_all(children))
             stopping = asyncio.create_task(stop.wait())
@@ -263,7 +265,7 @@ def _folders(options: Options) -> list[Path]:
     return machine.one_of_each_disk(options.state.path, addresses)
 
 
-async def _start_all(children: Sequence[Child]) -> None:
+async def _start_all(children: Sequence[KeptProcess]) -> None:
     await asyncio.gather(*(child.start(START_SECONDS) for child in children))
 
 

@@ -27,7 +27,7 @@ from steelyard.report.errors import ReportFailed
 from steelyard.report.evidence.inputs import copy_rubric_files, file_entry, further_files
 from steelyard.report.page.document import RUBRIC_FOLDER, Found, Subject, make_document
 from steelyard.report.page.failures import (
-    Part,
+    RubricFailures,
     describe,
     describe_together,
     indexes_shown,
@@ -248,7 +248,7 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
     texts = {index: texts_of(question) for index, question in questions.items()}
     numbers = {name: number for number, name in enumerate(scored.manifest.replications)}
     parts = [
-        Part(reference, section.table, section.wrong, path.name)
+        RubricFailures(reference, section.table, section.wrong, path.name)
         for reference, section, path in zip(request.rubrics, judged, scored.scores, strict=True)
     ]
     totals = [pc.count_distinct(part.scores["_index_"]).as_py() for part in parts]

@@ -22,8 +22,8 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.logs import container_of
 from steelyard.local.apiserver.messages import Request
-from steelyard.local.kubelet.children import program
 from steelyard.local.kubelet.records import PodFolder
+from steelyard.local.kubelet.shim_processes import program
 from steelyard.types import Json
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")

@@ -7,8 +7,8 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-from steelyard.local.kubelet.children import program
 from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.shim_processes import program
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from steelyard.local.kubelet import children, records, shim
-from steelyard.local.kubelet.launch import marker
+from steelyard.local.kubelet import records, shim, shim_processes
+from steelyard.local.kubelet.preparation import marker
 from steelyard.local.kubelet.records import PodFolder, Run
 
 STRAYS_SECONDS = 1.0  # how long killed processes may take to vanish
@@ -15,10 +15,12 @@ STRAYS_SECONDS = 1.0  # how long killed processes may take to vanish
 class Containers:
     """`on_change` is called whenever a shim has something new on disk."""
 
-    def __init__(self, shims: children.ForkServer, folder: PodFolder, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, shims: shim_processes.ForkServer, folder: PodFolder, on_change: Callable[[], None]
+    ) -> None:
         self.shims, self.folder, self.on_change = shims, folder, on_change
         self.runs: dict[str, Run | None] = {}  # the newest of each container
-        self._shims: dict[tuple[str, int], children.Child] = {}
+        self._shims: dict[tuple[str, int], shim_processes.ShimProcess] = {}
         self._stopping: set[tuple[str, int]] = set()
 
     def alive(self) -> bool:
@@ -50,7 +52,7 @@ class Containers:
                 continue
             run = self.folder.run(name)
             if run is not None and run.reason == records.LOST:
-                await children.end_strays(marker(self.folder.base(name, run.attempt)), STRAYS_SECONDS)
+                await shim_processes.end_strays(marker(self.folder.base(name, run.attempt)), STRAYS_SECONDS)
             self.runs[name] = run
         self._adopt()
 
@@ -58,7 +60,7 @@ class Containers:
         """Hold the shims of running containers, let those of ended ones go."""
         for name, run in self.running().items():
             if (name, run.attempt) not in self._shims:
-                child = children.adopt(run.shim, run.shim_start, self.on_change)
+                child = shim_processes.adopt(run.shim, run.shim_start, self.on_change)
                 if child is None:
                     self.on_change()
                 else:
@@ -137,7 +139,7 @@ class Containers:
             child.close()
 
 
-def _failed(child: children.Child, errors: str) -> bool:
+def _failed(child: shim_processes.ShimProcess, errors: str) -> bool:
     """Tell whether an ended shim could not do its work; one that came late or was killed left it to the next."""
     if child.exit_code is None:
         return bool(errors)

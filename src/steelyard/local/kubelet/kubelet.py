@@ -25,12 +25,12 @@ from steelyard.local.gpus.nvidia import Nvidia
 from steelyard.local.kubelet import node
 from steelyard.local.kubelet.abilities import Abilities, abilities
 from steelyard.local.kubelet.addresses import Addresses
-from steelyard.local.kubelet.children import ForkServer
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.guard import Guard
-from steelyard.local.kubelet.launch import HOST_IP
+from steelyard.local.kubelet.preparation import HOST_IP
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.kubelet.scheduler import Scheduler
+from steelyard.local.kubelet.shim_processes import ForkServer
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.worker import Node, PodWorker
 from steelyard.local.names.shown import Shown

@@ -6,8 +6,8 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from steelyard.local.kubelet.children import program
 from steelyard.local.kubelet.records import PodFolder, Run
+from steelyard.local.kubelet.shim_processes import program
 from steelyard.types import Json
 
 _KINDS = ("startupProbe", "readinessProbe", "livenessProbe")

@@ -7,9 +7,9 @@ import signal
 from collections.abc import Callable, Iterator
 
 from steelyard.disk_space import no_room
-from steelyard.local.kubelet import children, processes, records
+from steelyard.local.kubelet import processes, records, shim_processes
 from steelyard.local.kubelet.config import KubeletConfig
-from steelyard.local.kubelet.launch import marker
+from steelyard.local.kubelet.preparation import marker
 from steelyard.local.kubelet.records import Failure, PodFolder, Run
 
 SHUTDOWN = Failure(
@@ -29,7 +29,7 @@ def _open_runs(config: KubeletConfig) -> Iterator[tuple[PodFolder, str, Run]]:
 
 def _send(run: Run, number: signal.Signals) -> None:
     """A signal to the run's shim, unless its pid is another's by now."""
-    child = children.open_process(run.shim, run.shim_start)
+    child = shim_processes.open_process(run.shim, run.shim_start)
     if child is not None:
         signal.pidfd_send_signal(child, number)
         os.close(child)
@@ -51,7 +51,7 @@ async def stop_all_pods(config: KubeletConfig, *, grace: float = 5.0) -> None:
     """SIGTERM to every container, SIGKILL to what is left after `grace` seconds; returns when nothing runs."""
     for folder, container, run in list(_open_runs(config)):
         if run.reason == records.LOST:
-            await children.end_strays(marker(folder.base(container, run.attempt)), 5.0)
+            await shim_processes.end_strays(marker(folder.base(container, run.attempt)), 5.0)
             continue
         with contextlib.suppress(FileNotFoundError):  # the kubelet was removing the folder of an ended Pod
             _end(folder, container, run)

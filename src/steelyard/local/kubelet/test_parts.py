@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.kubelet import children, images, shim, splice, volumes
+from steelyard.local.kubelet import images, shim, shim_processes, splice, volumes
 from steelyard.local.kubelet.addresses import AHEAD, REST_SECONDS, Addresses, NoAddressLeft
 from steelyard.local.kubelet.env import ConfigMissing, Facts, Unsupported, environment, expand, field
 from steelyard.local.kubelet.guard import Listener, parse_listeners
-from steelyard.local.kubelet.launch import rewrite
+from steelyard.local.kubelet.preparation import rewrite
 from steelyard.local.kubelet.records import log_tail
 from steelyard.local.kubelet.splice import Mount, folders_to_splice, with_kept
 from steelyard.local.kubelet.testing import make_container, make_pod
@@ -275,7 +275,7 @@ def test_only_what_listens_on_all_addresses_is_found() -> None:
 
 
 def test_the_shim_needs_nothing_but_the_standard_library() -> None:
-    code = children.program("sys.exit").replace("shim.sys.exit()", "print(*sorted(sys.modules))")
+    code = shim_processes.program("sys.exit").replace("shim.sys.exit()", "print(*sorted(sys.modules))")
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )

@@ -25,16 +25,16 @@ from steelyard.local.gpus.ledger import Unavailable
 from steelyard.local.kubelet import plan, records, shim, volumes
 from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
-from steelyard.local.kubelet.children import ForkServer
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.containers import Containers
 from steelyard.local.kubelet.env import ConfigMissing, Unsupported
 from steelyard.local.kubelet.images import ImageMissing
-from steelyard.local.kubelet.launch import HOST_IP, Launcher, fetch_objects
 from steelyard.local.kubelet.network import of_the_host
+from steelyard.local.kubelet.preparation import HOST_IP, RunPreparer, fetch_objects
 from steelyard.local.kubelet.probes import Probes
 from steelyard.local.kubelet.quantity import memory_limit
 from steelyard.local.kubelet.records import Failure, PodFolder, Sandbox
+from steelyard.local.kubelet.shim_processes import ForkServer
 from steelyard.local.kubelet.status import Observed, pod_status
 from steelyard.local.names.shown import Shown
 from steelyard.types import Json
@@ -75,7 +75,7 @@ class PodWorker:
         self.uid: str = pod["metadata"]["uid"]
         self.wake = asyncio.Event()
         self.folder = PodFolder(node.config.pods / self.uid)
-        self.launcher = Launcher(node.config, self.folder, node.can, node.gpus)
+        self.launcher = RunPreparer(node.config, self.folder, node.can, node.gpus)
         self.containers = Containers(node.shims, self.folder, self.wake.set)
         self.probes = Probes(self.folder, node.config.python, self.wake.set)
         self.waiting: dict[str, tuple[str, str]] = {}  # why a container has not started, as the API shows it

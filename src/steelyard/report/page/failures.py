@@ -56,7 +56,7 @@ def describe(
 
 
 @dataclass(frozen=True)
-class Part:
+class RubricFailures:
     """The scores of one rubric, and the questions with wrong answers by it."""
 
     rubric: str
@@ -67,7 +67,7 @@ class Part:
 
 
 def describe_together(
-    parts: Sequence[Part], questions: int, rows: Mapping[int, Mapping[str, Any]]
+    parts: Sequence[RubricFailures], questions: int, rows: Mapping[int, Mapping[str, Any]]
 ) -> Failures:
     """Describe the failures by several rubrics: each question once, with the verdict of every rubric."""
     indexes = list(dict.fromkeys(index for part in parts for index in indexes_shown(part.wrong)))
@@ -80,7 +80,7 @@ def describe_together(
     return Failures(_sentence_of_all(parts, len(shown), questions), len(shown), shown)
 
 
-def _sentence_of_all(parts: Sequence[Part], shown: int, questions: int) -> str:
+def _sentence_of_all(parts: Sequence[RubricFailures], shown: int, questions: int) -> str:
     if not shown:
         return f"None of the {count(questions)} questions got a wrong answer."
     totals = [f"{count(part.wrong.num_rows)} by {part.rubric}" for part in parts]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from steelyard.report.example import make_verified
-from steelyard.report.page.failures import Part, describe_together, wrong_questions
+from steelyard.report.page.failures import RubricFailures, describe_together, wrong_questions
 from steelyard.report.report import Request, make_report
 from steelyard.report.status import with_status
 from steelyard.storage.files import FileStore
@@ -15,7 +15,7 @@ from steelyard.storage.files import FileStore
 ROWS = {index: {"prompt": f"say {index}"} for index in range(40)}
 
 
-def part(rubric: str, *rows: tuple[int, str, bool | None]) -> Part:
+def part(rubric: str, *rows: tuple[int, str, bool | None]) -> RubricFailures:
     """The scores of a rubric: of each answer the index of its question, its text, and whether it is right."""
     columns = [
         {
@@ -30,7 +30,7 @@ def part(rubric: str, *rows: tuple[int, str, bool | None]) -> Part:
         for number, (index, said, right) in enumerate(rows)
     ]
     scores = with_status(pa.Table.from_pylist(columns))
-    return Part(rubric, scores, wrong_questions(scores), f"{rubric}.parquet")
+    return RubricFailures(rubric, scores, wrong_questions(scores), f"{rubric}.parquet")
 
 
 def test_a_question_that_two_rubrics_call_wrong_is_shown_once_with_both_verdicts() -> None:

@@ -35,7 +35,7 @@ def service(name: str, options: Sequence[str], log: Path) -> Program:
     return Program(name, [sys.executable, "-m", "steelyard.cli.service", name, *options], log)
 
 
-class Child:
+class KeptProcess:
     """A program kept running from `start` to `end`. `changed` is called whenever its pid does.
 
     While the disk has no `room`, it is not started again: it could only fail. Who watches the disk says so.

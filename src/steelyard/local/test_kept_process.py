@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.errors import SteelyardError
-from steelyard.local.child import Child, Program
+from steelyard.local.kept_process import KeptProcess, Program
 from steelyard.local.leftovers import end_leftovers, living
 from steelyard.local.state import Record, process_started
 
@@ -26,9 +26,9 @@ asyncio.run(main())
 """
 
 
-def make_child(folder: Path, said: list[str], code: str = PROGRAM) -> Child:
+def make_child(folder: Path, said: list[str], code: str = PROGRAM) -> KeptProcess:
     program = Program("demo", [sys.executable, "-c", code], folder / "demo.log")
-    return Child(program, said.append, lambda: None)
+    return KeptProcess(program, said.append, lambda: None)
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -71,10 +71,10 @@ async def test_a_first_start_that_fails_shows_the_log(tmp_path: Path) -> None:
 async def test_a_child_ends_when_its_supervisor_is_killed(tmp_path: Path) -> None:
     """The supervisor is another process, which is killed; its child must follow and leave the Pods alone."""
     code = (
-        "import asyncio, sys\nfrom pathlib import Path\nfrom steelyard.local.child import Child, Program\n"
+        "import asyncio, sys\nfrom pathlib import Path\nfrom steelyard.local.kept_process import KeptProcess, Program\n"
         "async def main():\n"
         "    program = Program('demo', [sys.executable, '-c', sys.argv[1]], Path(sys.argv[2]))\n"
-        "    child = Child(program, print, lambda: None)\n"
+        "    child = KeptProcess(program, print, lambda: None)\n"
         "    await child.start(20)\n"
         "    print(child.identity[0], flush=True)\n"
         "    await asyncio.sleep(60)\n"
@@ -108,7 +108,7 @@ async def test_leftovers_are_ended_and_reused_pids_are_not(tmp_path: Path) -> No
 async def test_a_child_waits_for_room_and_is_started_then(tmp_path: Path) -> None:
     said, full = list[str](), [False]
     program = Program("demo", [sys.executable, "-c", PROGRAM], tmp_path / "demo.log")
-    child = Child(program, said.append, lambda: None, lambda: not full[0])
+    child = KeptProcess(program, said.append, lambda: None, lambda: not full[0])
     await child.start(20)
     assert child.identity is not None
     full[0] = True

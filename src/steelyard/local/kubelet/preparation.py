@@ -15,10 +15,10 @@ from steelyard.kube.resource import CONFIG_MAPS, SECRETS
 from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.kubelet import images, network, shim, volumes
 from steelyard.local.kubelet.abilities import Abilities
-from steelyard.local.kubelet.children import SOURCE
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.env import Facts, Objects, environment, expand, references
 from steelyard.local.kubelet.records import PodFolder, Sandbox
+from steelyard.local.kubelet.shim_processes import SOURCE
 from steelyard.local.kubelet.splice import Mount
 from steelyard.local.names.folder import folder_of, namespace_file
 from steelyard.types import Json
@@ -86,7 +86,7 @@ def _kept(config: KubeletConfig, image: images.Image) -> list[str]:
     return [str(path.absolute()) for path in own]
 
 
-class Launcher:
+class RunPreparer:
     """Prepares the runs of one Pod; everything here may be done again after a crash."""
 
     def __init__(self, config: KubeletConfig, folder: PodFolder, can: Abilities, gpus: Gpus) -> None:

@@ -22,7 +22,7 @@ def program(entry: str, module: str = "shim") -> str:
     return f"import sys; sys.path.insert(0, {SOURCE!r}); from {where} import {module}; {module}.{entry}()"
 
 
-class Child:
+class ShimProcess:
     """One shim; `on_change` is called when its container has been started, and when it has ended."""
 
     def __init__(self, pid: int, fd: int, on_change: Callable[[], None], ready: int | None = None) -> None:
@@ -75,7 +75,7 @@ class ForkServer:
         self._connection: socket.socket | None = None
         self._pid = 0
 
-    def start(self, intent: Path, on_change: Callable[[], None]) -> Child:
+    def start(self, intent: Path, on_change: Callable[[], None]) -> ShimProcess:
         """The shim of an intent, in a session of its own."""
         try:
             return self._fork(intent, on_change)
@@ -84,7 +84,7 @@ class ForkServer:
             self.close()
             return spawn(self.python, intent, on_change)
 
-    def _fork(self, intent: Path, on_change: Callable[[], None]) -> Child:
+    def _fork(self, intent: Path, on_change: Callable[[], None]) -> ShimProcess:
         if self._connection is None:
             self.begin()
         assert self._connection is not None
@@ -101,7 +101,7 @@ class ForkServer:
         finally:
             os.close(write)
             os.close(errors)
-        return Child(int(answer), descriptors[0], on_change, ready)
+        return ShimProcess(int(answer), descriptors[0], on_change, ready)
 
     def begin(self) -> None:
         """Have it load what shims need, before the first one is wanted."""
@@ -127,7 +127,7 @@ def _errors_of(intent: Path) -> str:
     return str(intent.with_suffix(".shim"))
 
 
-def spawn(python: str, intent: Path, on_change: Callable[[], None]) -> Child:
+def spawn(python: str, intent: Path, on_change: Callable[[], None]) -> ShimProcess:
     """Start the shim of an intent with an interpreter of its own, in a session of its own."""
     read, write = os.pipe()
     actions = [
@@ -144,7 +144,7 @@ def spawn(python: str, intent: Path, on_change: Callable[[], None]) -> Child:
         raise
     finally:
         os.close(write)
-    return Child(pid, os.pidfd_open(pid), on_change, read)
+    return ShimProcess(pid, os.pidfd_open(pid), on_change, read)
 
 
 def open_process(pid: int, start: int) -> int | None:
@@ -161,10 +161,10 @@ def open_process(pid: int, start: int) -> int | None:
     return fd
 
 
-def adopt(pid: int, start: int, on_change: Callable[[], None]) -> Child | None:
+def adopt(pid: int, start: int, on_change: Callable[[], None]) -> ShimProcess | None:
     """A shim that an earlier kubelet started; None when it has ended."""
     fd = open_process(pid, start)
-    return Child(pid, fd, on_change) if fd is not None else None
+    return ShimProcess(pid, fd, on_change) if fd is not None else None
 
 
 async def end_strays(marker: str, seconds: float) -> None:
