@@ -39,7 +39,10 @@ class Settings(BaseSettings):
         default="", description="URL of the backup of entities; by default a folder of the state folder."
     )
     log: str = Field(default="", description="The event log, sqlite:PATH; by default in the state folder.")
-    view: str = Field(default="", description="The entity view, sqlite:PATH; by default in the state folder.")
+    view: str = Field(
+        default="",
+        description="The entity view, sqlite:PATH or mongodb://HOST/DATABASE; by default in the state folder.",
+    )
     accounts: str = Field(
         default="",
         description="Accounts, tokens, outbox and claims, sqlite:PATH or postgresql://USER@HOST/DATABASE; by default "

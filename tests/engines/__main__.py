@@ -65,7 +65,8 @@ SUITES: dict[str, Callable[[], int]] = {
     ),
     "PostgreSQL (the contracts of the accounts database, killed)": services.run_postgresql,
     "S3 (a real server: the contract of stores, uploads, killed)": services.run_s3,
-    "PostgreSQL and S3 (the README's story, each killed while it is told)": services.run_story,
+    "MongoDB's protocol (the contract of views, killed; no elections: see docs/engines.md)": services.run_mongodb,
+    "PostgreSQL, S3 and MongoDB's protocol (the README's story, each killed while it is told)": services.run_story,
     "XGBoost and LightGBM (training side by side, a worker of each killed)": partial(
         frameworks.run, "xgboost", "lightgbm"
     ),

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -92,11 +91,6 @@ async def prepare_accounts_database(url: str) -> tuple[str | None, str] | None:
 def is_postgresql(url: str) -> bool:
     """Tell whether an address names a PostgreSQL."""
     return url.partition(":")[0] in {"postgresql", "postgres"}
-
-
-def without_password(url: str) -> str:
-    """Return an address for people to read."""
-    return re.sub(r"^(postgres\w*:[^:@]*//[^:@/]*):[^@/]*@", r"\1:***@", url)
 
 
 async def _open_postgresql(url: str, new_id: Callable[[], str]) -> AccountsDatabase:

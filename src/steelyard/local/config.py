@@ -11,7 +11,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from steelyard.accounts.database import AccountsDatabaseError
-from steelyard.accounts.open import open_accounts_database, prepare_accounts_database, without_password
+from steelyard.accounts.open import open_accounts_database, prepare_accounts_database
+from steelyard.addresses import without_password
 from steelyard.broker.log import LogError
 from steelyard.broker.open import open_log
 from steelyard.settings import Settings
@@ -65,7 +66,7 @@ async def prepare_engines(settings: Settings) -> AsyncIterator[Check]:
         address = getattr(settings, engine)
         prepared = await prepare_accounts_database(address) if engine == "accounts" else None
         if prepared is None:
-            fact = NOT_MADE if _not_made_yet(address) else "a file, which needs no preparation"
+            fact = NOT_MADE if _not_made_yet(address) else "needs no preparation"
         else:
             before, after = prepared
             change = (
@@ -90,8 +91,13 @@ async def _try_log(address: str) -> tuple[str, ...]:
 
 
 async def _try_view(address: str) -> tuple[str, ...]:
-    await (await open_view(address)).close()
-    return ("can be opened",)
+    view = await open_view(address)
+    try:
+        origin = await view.origin()
+    finally:
+        await view.close()
+    kind = "transactions, indexes" if address.startswith("mongodb") else "can be opened"
+    return (kind, f"epoch {origin.epoch}" if origin else "no log yet")
 
 
 async def _try_accounts(address: str) -> tuple[str, ...]:

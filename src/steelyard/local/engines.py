@@ -12,7 +12,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from steelyard.accounts.database import AccountsDatabaseError
-from steelyard.accounts.open import AccountsDatabase, open_accounts_database, without_password
+from steelyard.accounts.open import AccountsDatabase, open_accounts_database
+from steelyard.addresses import without_password
 from steelyard.broker.log import STATE, Log, LogError
 from steelyard.broker.open import open_log
 from steelyard.errors import Refused, SteelyardError
@@ -70,7 +71,7 @@ async def open_engines(settings: Settings, advice: str = "") -> AsyncIterator[En
 
 def outlets(opened: Engines, settings: Settings) -> Outlets:
     return Outlets(
-        view=(f"view {settings.view}", opened.view),
+        view=(f"view {without_password(settings.view)}", opened.view),
         backup=(f"backup {settings.backup}", BackupOutlet(opened.backup)),
         storage=(f"storage {settings.storage}", StorageOutlet(opened.store)),
         accounts=(f"accounts {without_password(settings.accounts)}", opened.accounts_database.origin),

@@ -6,11 +6,20 @@ from steelyard.views.view import View, ViewError
 
 
 async def open_view(url: str) -> View:
-    """`sqlite:PATH` or `memory:`. Raises ViewError."""
+    """`sqlite:PATH`, `mongodb://HOST/DATABASE` or `memory:`. Raises ViewError."""
     scheme, colon, path = url.partition(":")
     match scheme + colon, path:
         case "memory:", "":
             return MemoryView()
         case "sqlite:", path if path:
             return await SqliteView.open(path)
-    raise ViewError(f"view: {url!r} should be sqlite:PATH or memory:")
+        case "mongodb:" | "mongodb+srv:", _:
+            # Imported by need: one machine has SQLite, and the driver is an extra.
+            try:
+                from steelyard.views.mongodb.view import MongoView
+            except ImportError as error:
+                raise ViewError(
+                    f"view: MongoDB needs {error.name}: pip install 'steelyard[mongodb]'"
+                ) from error
+            return await MongoView.open(url)
+    raise ViewError(f"view: {url!r} should be sqlite:PATH, mongodb://HOST/DATABASE or memory:")

@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -32,8 +33,34 @@ async def test_a_view_keeps_to_the_contract(view: View, case: view_suite.Case) -
 
 @pytest.mark.parametrize("url", ["", "sqlite:", "memory:x", "view.db", "postgres://x"])
 async def test_a_url_that_is_no_view_is_refused(url: str) -> None:
-    with pytest.raises(ViewError, match="should be sqlite:PATH or memory:"):
+    with pytest.raises(ViewError, match="should be sqlite:PATH, mongodb://HOST/DATABASE or memory:"):
         await open_view(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        (
+            "mongodb://user:secret@host:port/d",
+            r"^view 'mongodb://user:\*\*\*@host:port/d': .*should be mongodb://",
+        ),
+        ("mongodb://user:secret@host", r"^view 'mongodb://user:\*\*\*@host': No default database"),
+    ],
+)
+async def test_an_address_that_cannot_be_mongodb_is_one_line_and_shows_no_password(
+    url: str, why: str
+) -> None:
+    with pytest.raises(ViewError, match=why) as error:
+        await open_view(url)
+    assert "secret" not in str(error.value)
+
+
+async def test_the_extra_of_mongodb_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith("steelyard.views.mongodb.")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "pymongo", None)
+    with pytest.raises(ViewError, match=r"needs pymongo: pip install 'steelyard\[mongodb\]'"):
+        await open_view("mongodb://db/steelyard")
 
 
 def put_aside(folder: Path) -> list[bytes]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from tests.engines.services.mongodb import mongodb
+from tests.engines.services.mongodb import program as mongodb_program
 from tests.engines.services.postgresql import postgresql
 from tests.engines.services.postgresql import programs as postgresql_programs
 from tests.engines.services.s3 import client_environment, s3
@@ -18,8 +20,8 @@ from tests.engines.services.s3 import program as s3_program
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent.parent
-POSTGRESQL, S3 = "STEELYARD_TEST_POSTGRESQL", "STEELYARD_TEST_S3"
-"""Names of the variables that name a service: a URL of an empty database, and the URL of an empty bucket.
+POSTGRESQL, S3, MONGODB = "STEELYARD_TEST_POSTGRESQL", "STEELYARD_TEST_S3", "STEELYARD_TEST_MONGODB"
+"""Names of the variables that name a service: URLs of an empty database, an empty bucket and an empty database.
 
 The credentials of the bucket come from the environment, as they do for the product.
 """
@@ -37,9 +39,17 @@ def bucket() -> Iterator[Mapping[str, str]]:
         yield {S3: "s3://steelyard", **client_environment(service)}
 
 
-def run(variable: str, started: Callable[[], AbstractContextManager[Mapping[str, str]]], tests: str) -> int:
+@contextmanager
+def documents() -> Iterator[Mapping[str, str]]:
+    with mongodb() as service:
+        yield {MONGODB: service.address}
+
+
+def run(
+    variable: str, started: Callable[[], AbstractContextManager[Mapping[str, str]]], tests: str, *options: str
+) -> int:
     """Run tests with the service that the environment names, or with one that is started for them."""
-    command = [sys.executable, "-m", "pytest", "-q", str(HERE / tests)]
+    command = [sys.executable, "-m", "pytest", "-q", *options, str(HERE / tests)]
     if os.environ.get(variable):
         return subprocess.run(command, cwd=ROOT, check=False).returncode
     with started() as environment:
@@ -54,13 +64,20 @@ def run_s3() -> int:
     return run(S3, bucket, "test_s3.py")
 
 
+def run_mongodb() -> int:
+    # The driver leaves a socket open where its client is closed while it connects to a server that is away.
+    unclosed = "ignore::pytest.PytestUnraisableExceptionWarning"
+    return run(MONGODB, documents, "test_mongodb.py", "-W", unclosed)
+
+
 def run_story() -> int:
     """Run the README's story on servers of its own, which it kills. Raises Missing where one cannot be had."""
     postgresql_programs()
     s3_program()
+    mongodb_program()
     command = [sys.executable, "-m", "pytest", "-q", "-s", str(HERE / "test_story.py")]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(run_s3() or run_postgresql() or run_story())
+    sys.exit(run_s3() or run_postgresql() or run_mongodb() or run_story())

@@ -1,4 +1,4 @@
-"""The README's story on a real PostgreSQL and a real S3 server, each of which is killed while it is told.
+"""The README's story on PostgreSQL, S3 and MongoDB's protocol, each server of which is killed while it is told.
 
 STEELYARD_KILL_SEED repeats a run's choices.
 """
@@ -17,13 +17,14 @@ from steelyard.cli.demo.digits import make
 from steelyard.local.detached import Asked
 from steelyard.local.state import Ready
 from steelyard.local.supervisor import start_detached
+from tests.engines.services.mongodb import mongodb
 from tests.engines.services.postgresql import postgresql
 from tests.engines.services.s3 import client_environment, s3
 from tests.engines.services.service import Service
 from tests.integration.conftest import Machine, processes_of
 from tests.integration.test_platform_kills import SEED, strike, tell_with_kills
 
-KILLS = 5
+KILLS = 6
 
 
 class Served(Machine):
@@ -43,8 +44,8 @@ class Served(Machine):
 
 @pytest.fixture
 def services() -> Iterator[dict[str, Service]]:
-    with postgresql() as database, s3() as bucket:
-        yield {"postgresql": database, "s3": bucket}
+    with postgresql() as database, s3() as bucket, mongodb() as documents:
+        yield {"postgresql": database, "s3": bucket, "mongodb": documents}
 
 
 @pytest.fixture
@@ -56,6 +57,7 @@ def machine(
     credentials = client_environment(services["s3"])
     lines = [
         f'accounts = "{services["postgresql"].address}"',
+        f'view = "{services["mongodb"].address}"',
         'storage = "s3://steelyard/storage"',
         'backup = "s3://steelyard/backup"',
         "[orchestrator.storage_credentials]",
@@ -80,6 +82,7 @@ def test_engines_are_checked_and_made_ready(machine: Served, services: dict[str,
     assert "confirms what is on its disk, clock " in good.stdout
     assert good.stdout.count("writes, copies, lists and removes, creates once, clock ") == 2
     assert not machine.state.path.exists(), "a check makes nothing"
+    assert "transactions, " in good.stdout
     services["postgresql"].kill()
     away = machine.config("check")
     assert away.returncode == 3
@@ -94,7 +97,7 @@ async def test_the_story_is_told_while_servers_and_services_are_killed(
 ) -> None:
     assert machine.config("init").returncode == 0
     print(f"\nSTEELYARD_KILL_SEED={SEED}")
-    victims = cycle(["postgresql", "s3", "platform", "postgresql", "supervisor"])
+    victims = cycle(["postgresql", "s3", "mongodb", "platform", "postgresql", "mongodb", "supervisor"])
     kills = await tell_with_kills(
         machine, make(tmp_path / "digits"), KILLS, victims, random.Random(SEED), partial(strike_any, services)
     )

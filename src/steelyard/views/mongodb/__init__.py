@@ -1,0 +1,1 @@
+"""The view in MongoDB, for several sinks and API servers."""

@@ -1,0 +1,271 @@
+"""The view in MongoDB: written by the sinks, read by the API servers, in whatever processes they run.
+
+Every write is one transaction that begins with the document of the view's state: of two writers one waits and begins
+again, so that a sink whose epoch is over writes nothing after the resync that ended it. That needs a replica set.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReplaceOne
+from pymongo.asynchronous.client_session import AsyncClientSession
+from pymongo.errors import ConfigurationError, InvalidURI, PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from steelyard.addresses import without_password
+from steelyard.origin import Origin
+from steelyard.views.fields import read
+from steelyard.views.matching import check
+from steelyard.views.mongodb.documents import (
+    ENTITIES,
+    GUARD,
+    INDEXES,
+    ONLY,
+    STATE,
+    Document,
+    document,
+    is_newer,
+    stored,
+)
+from steelyard.views.mongodb.queries import searches
+from steelyard.views.view import STATE as STATE_TOPIC
+from steelyard.views.view import Change, Query, Stored, ViewError
+
+T = TypeVar("T")
+Client = AsyncMongoClient[Document]
+Work = Callable[[AsyncClientSession, Document], Awaitable[T]]
+
+POLL_SECONDS = 0.05
+"""Time between two looks at the version while somebody waits for a change."""
+CONNECT_SECONDS = 10.0
+_LIVE = {"$exists": True}
+
+
+class MongoView:
+    """Opened by `open`; to be closed. Belongs to one event loop."""
+
+    def __init__(self, client: Client, database: str, name: str) -> None:
+        options: Any = {
+            "write_concern": WriteConcern("majority", j=True),
+            "read_preference": ReadPreference.PRIMARY,
+        }
+        self._client = client
+        self._database = client.get_database(database, read_concern=ReadConcern("majority"), **options)
+        self._entities = self._database[ENTITIES]
+        self._state = self._database[STATE]
+        self._name = name
+        self._version = 0
+
+    @classmethod
+    async def open(cls, url: str) -> "MongoView":
+        """Connect to `mongodb://HOST/DATABASE`, and make the indexes that are missing. Raises ViewError."""
+        name = without_password(url)
+        try:
+            client: Client = AsyncMongoClient(
+                url,
+                serverSelectionTimeoutMS=int(CONNECT_SECONDS * 1000),
+                appname="steelyard",
+                retryWrites=True,
+                tz_aware=True,
+            )
+            database = client.get_default_database().name
+        except (ConfigurationError, InvalidURI, ValueError) as error:
+            raise ViewError(f"view {name!r}: {error}; should be mongodb://HOST/DATABASE") from error
+        view = cls(client, database, name)
+        try:
+            with view._ours():
+                hello = await client.admin.command("hello")
+                if "setName" not in hello and hello.get("msg") != "isdbgrid":
+                    raise ViewError(
+                        f"view {name}: transactions need a replica set, and this server belongs to none"
+                    )
+                models = [IndexModel(keys, name=index) for index, keys in INDEXES]
+                await view._entities.create_indexes(models)
+                await view._state.update_one(
+                    {"_id": ONLY},
+                    {
+                        "$setOnInsert": {
+                            "log": "",
+                            "epoch": -1,
+                            "resync": 0,
+                            "swept": 0,
+                            "version": 0,
+                            "positions": {},
+                        }
+                    },
+                    upsert=True,
+                )
+                await view._look()
+        except ViewError:
+            await client.close()
+            raise
+        return view
+
+    async def get(self, kind: str, id: str) -> Stored | None:
+        entity = await self.find(id)
+        return entity if entity is not None and entity.kind == kind else None
+
+    async def find(self, id: str) -> Stored | None:
+        with self._ours():
+            entity = await self._entities.find_one({"_id": id, "kind": _LIVE})
+        return None if entity is None else stored(entity)
+
+    async def query(self, query: Query) -> Sequence[Stored]:
+        check(query)
+        entities: list[Stored] = []
+        with self._ours():
+            for search in searches(query):
+                left = None if query.limit is None else query.limit - len(entities)
+                if left == 0:
+                    break
+                cursor = self._entities.find(search.filter).sort(search.sort).limit(left or 0)
+                entities += [stored(entity) async for entity in cursor]
+        return entities
+
+    async def positions(self, epoch: int) -> Mapping[int, int]:
+        with self._ours():
+            return _positions(await self._look(), epoch)
+
+    async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
+        parsed = [(change, read(change)) for change in changes]
+
+        async def work(session: AsyncClientSession, state: Document) -> None:
+            self._enter(state, epoch)
+            await self._put(session, parsed, state["resync"])
+            reached = state["positions"]
+            for partition, position in positions.items():
+                reached[str(partition)] = max(position, reached.get(str(partition), 0))
+
+        await self._write(work)
+
+    async def restart(self, epoch: int) -> None:
+        async def work(_session: AsyncClientSession, state: Document) -> None:
+            self._enter(state, epoch)
+            _begin(state, epoch)
+
+        await self._write(work)
+
+    async def sweep(self, epoch: int, before: Mapping[int, int]) -> int:
+        state = await self._read_state()
+        if state["epoch"] == epoch and state["swept"] == state["resync"]:
+            return 0
+
+        async def work(session: AsyncClientSession, state: Document) -> int:
+            self._enter(state, epoch)
+            if state["swept"] == state["resync"]:
+                return 0
+            reached = _positions(state, epoch)
+            if behind := [partition for partition, end in before.items() if reached.get(partition, 0) < end]:
+                raise ViewError(f"the resync has not come to the end of partitions {behind}")
+            unnamed = {"resync": {"$lt": state["resync"]}}
+            count = await self._entities.count_documents({**unnamed, "kind": _LIVE}, session=session)
+            await self._entities.delete_many(unnamed, session=session)
+            state["swept"] = state["resync"]
+            return count
+
+        return await self._write(work)
+
+    async def origin(self) -> Origin | None:
+        state = await self._read_state()
+        if state["epoch"] < 0:
+            return None
+        return Origin(state["log"], state["epoch"], {STATE_TOPIC: _positions(state, state["epoch"])})
+
+    async def set_origin(self, log: str, epoch: int) -> None:
+        async def work(_session: AsyncClientSession, state: Document) -> None:
+            if state["epoch"] >= 0 and (state["log"] not in ("", log) or epoch != state["epoch"]):
+                _begin(state, epoch)
+            state["log"], state["epoch"] = log, epoch
+
+        await self._write(work)
+
+    def version(self) -> int:
+        return self._version
+
+    async def changed(self, since: int, timeout: float) -> int:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout
+        while self._version == since and loop.time() < end:
+            # The server's own notices of changes are lost with the connection, so that looks are needed all the same.
+            with contextlib.suppress(ViewError):
+                await self._read_state()
+            if self._version == since:
+                await asyncio.sleep(min(POLL_SECONDS, max(0.0, end - loop.time())))
+        return self._version
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def _enter(self, state: Document, epoch: int) -> None:
+        if epoch < state["epoch"]:
+            raise ViewError(f"epoch {epoch} is over: the view has seen epoch {state['epoch']}")
+        if epoch > state["epoch"]:
+            _begin(state, epoch)
+
+    async def _put(
+        self, session: AsyncClientSession, changes: Sequence[tuple[Change, Any]], resync: int
+    ) -> None:
+        ids = list({change.id for change, _ in changes})
+        known: dict[str, Mapping[str, Any]] = {
+            there["_id"]: there
+            async for there in self._entities.find({"_id": {"$in": ids}}, GUARD, session=session)
+        }
+        newest: dict[str, Document] = {}
+        for change, entity in changes:
+            if is_newer(change, resync, newest.get(change.id) or known.get(change.id)):
+                newest[change.id] = document(change, entity, resync)
+        if newest:
+            writes = [ReplaceOne({"_id": id}, entity, upsert=True) for id, entity in newest.items()]
+            await self._entities.bulk_write(writes, ordered=False, session=session)
+
+    async def _write(self, work: Work[T]) -> T:
+        """Run `work` on the view's state, and write what it made of it, in one transaction."""
+
+        async def transaction(session: AsyncClientSession) -> tuple[T, int]:
+            # Written first: of two transactions the later one fails here, and is begun again by the library.
+            state = await self._state.find_one_and_update(
+                {"_id": ONLY}, {"$inc": {"version": 1}}, return_document=True, session=session
+            )
+            assert state is not None, "made when the view was opened"
+            result = await work(session, state)
+            await self._state.replace_one({"_id": ONLY}, state, session=session)
+            return result, int(state["version"])
+
+        with self._ours():
+            async with self._client.start_session() as session:
+                result, version = await session.with_transaction(transaction)
+        self._version = max(self._version, version)
+        return result
+
+    async def _look(self) -> Document:
+        state = await self._state.find_one({"_id": ONLY})
+        if state is None:
+            raise ViewError(f"view {self._name}: its state was removed; open the view again")
+        self._version = max(self._version, int(state["version"]))
+        return state
+
+    async def _read_state(self) -> Document:
+        with self._ours():
+            return await self._look()
+
+    @contextmanager
+    def _ours(self) -> Iterator[None]:
+        """The library's errors in our words."""
+        try:
+            yield
+        except PyMongoError as error:
+            raise ViewError(f"view {self._name}: {' '.join(str(error).split())[:500]}") from error
+
+
+def _begin(state: Document, epoch: int) -> None:
+    state["epoch"], state["positions"], state["resync"] = epoch, {}, state["resync"] + 1
+
+
+def _positions(state: Document, epoch: int) -> dict[int, int]:
+    if state["epoch"] != epoch:
+        return {}
+    return {int(partition): position for partition, position in state["positions"].items()}
