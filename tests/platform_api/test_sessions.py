@@ -59,10 +59,22 @@ class Pods:
                 return web.json_response({"error": "no"}, status=422)
             case "stream":
                 return await _streamed(request)
+            case "half":
+                return await _half(request)
             case "break":
                 assert request.transport is not None
                 request.transport.abort()
         return web.json_response({"path": request.path, "got": orjson.loads(body)})
+
+
+async def _half(request: web.Request) -> web.StreamResponse:
+    """An answer that says how long it is, and ends before."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "100"})
+    await response.prepare(request)
+    await response.write(b'{"half": ')
+    assert request.transport is not None
+    request.transport.close()
+    return response
 
 
 async def _streamed(request: web.Request) -> web.StreamResponse:
@@ -124,8 +136,9 @@ async def _passes_on_what_comes(client: httpx.AsyncClient, path: str) -> None:
     streamed = await client.post(f"{path}/infer/stream", json={})
     assert streamed.text == "data: 0\n\ndata: 1\n\ndata: 2\n\n"
     assert streamed.headers["content-type"] == "text/event-stream"
-    broken = await client.post(f"{path}/infer/break", json={})
-    assert (broken.status_code, broken.json()["reason"]) == (502, "BadGateway")
+    for how in ("break", "half"):
+        broken = await client.post(f"{path}/infer/{how}", json={})
+        assert (broken.status_code, broken.json()["reason"]) == (502, "BadGateway"), how
     form = await client.post(f"{path}/infer/v1/upload", files={"file": b"x"})
     assert (form.status_code, form.json()["reason"]) == (501, "NotImplemented")
 

@@ -1,11 +1,12 @@
 """Handlers of inference sessions: their tokens, whether they are ready, and requests to their replicas."""
 
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 import orjson
 from starlette.responses import Response
 
-from steelyard.api.entities.loading import load
+from steelyard.api.entities.loading import load, load_json, parse
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import JSON, Conflict, Invalid, NotImplementedYet
 from steelyard.api.http.responses import value_response
@@ -125,11 +126,20 @@ async def infer(context: RequestContext) -> Response:
 
 async def _running(context: RequestContext) -> InferenceSession:
     """Return the session. Raises Conflict for one that has ended."""
-    session = await load(context)
-    assert isinstance(session, InferenceSession)
+    session = _parsed(await load_json(context))
     if session.status in TERMINAL or (session.expires and session.expires <= context.now):
         status = session.status if session.status in TERMINAL else "expired"
         raise Conflict(f"status: InferenceSession {session.id} has ended: it is {status}")
+    return session
+
+
+@lru_cache(maxsize=256)
+def _parsed(json: bytes) -> InferenceSession:
+    """Return a session that nobody changes: thousands of requests need the same one, and each parse takes as long as
+    the rest of the request's way through this process.
+    """
+    session = parse("InferenceSession", json)
+    assert isinstance(session, InferenceSession)
     return session
 
 
