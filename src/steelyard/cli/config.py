@@ -53,12 +53,18 @@ def init(state_dir: FolderOption = None, settings: SettingsOption = None) -> Non
     from steelyard.errors import SteelyardError
     from steelyard.local.config import prepare_engines
 
-    async def prepare_all() -> None:
+    async def prepare_all() -> int:
+        count = 0
         async for prepared in prepare_engines(_loaded(state_dir, settings)):
             _show(prepared)
+            count += 1
+        return count
 
     try:
-        asyncio.run(prepare_all())
+        if not asyncio.run(prepare_all()):
+            typer.echo(
+                "nothing to make: the settings name no PostgreSQL, and the first start makes everything else"
+            )
     except AccountsDatabaseError as error:
         raise SteelyardError(str(error)) from error
 

@@ -21,6 +21,7 @@ _MEMORY: dict[str, stores.MemoryStore] = {}
 
 LARGEST_COPY = 5 << 30
 """Most bytes that S3 copies by one request."""
+_METADATA = "//169.254.169.254/"
 _MARK = "steelyardwrite"
 """Metadata of an object: by which write it was created. Letters alone, as Azure asks."""
 
@@ -166,6 +167,9 @@ def reason(error: BaseError) -> str:
     """One line: the library adds its own structures to a message, and whole documents in which a server explains."""
     text = str(error).partition("\n\nDebug source:")[0]
     explained = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
+    if _METADATA in text:
+        # Without credentials the library asks the cloud's machines for some, and says only that this failed.
+        return "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (this machine offers none of its own)"
     text = text.partition("<?xml")[0].partition("<Error>")[0].strip().rstrip(":")
     return " ".join((f"{text}: {explained[1]}: {explained[2]}" if explained else text).split())
 

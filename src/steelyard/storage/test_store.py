@@ -72,6 +72,8 @@ def test_a_servers_explanation_is_one_line() -> None:
     error = BaseError(f"Generic S3 error: Server returned 503: {document}\n\nDebug source:\nGeneric {{\n}}")
     assert reason(error) == "Generic S3 error: Server returned 503: SlowDown: Reduce your rate."
     assert reason(BaseError("no answer\nin time")) == "no answer in time"
+    asked = BaseError("Error performing PUT http://169.254.169.254/latest/api/token in 1 ms - 403 Forbidden")
+    assert reason(asked).startswith("no credentials: set AWS_ACCESS_KEY_ID")
 
 
 async def test_a_folder_is_no_object_and_an_object_no_folder(tmp_path: Path) -> None:

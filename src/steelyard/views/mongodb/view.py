@@ -6,6 +6,7 @@ again, so that a sink whose epoch is over writes nothing after the resync that e
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -258,7 +259,9 @@ class MongoView:
         try:
             yield
         except PyMongoError as error:
-            raise ViewError(f"view {self._name}: {' '.join(str(error).split())[:500]}") from error
+            # What follows are the driver's time-outs and its picture of all servers.
+            message = re.split(r" \(configured timeouts|, Timeout: ", " ".join(str(error).split()))[0]
+            raise ViewError(f"view {self._name}: {message}") from error
 
 
 def _begin(state: Document, epoch: int) -> None:
