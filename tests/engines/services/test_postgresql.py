@@ -4,11 +4,14 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
+from itertools import count
 
 import psycopg
 import pytest
+from hypothesis import given, settings
 from sqlalchemy import create_engine, inspect, make_url
 
 from steelyard.accounts import test_survival
@@ -20,6 +23,7 @@ from steelyard.schema.account import Identity
 from steelyard.testing.engines import accounts as accounts_suite
 from steelyard.testing.engines import claims as claims_suite
 from steelyard.testing.engines import outbox as outbox_suite
+from tests.engines.services.histories import ACCOUNTS_OPERATIONS, Operation, Outcome, accounts_outcomes
 from tests.engines.services.postgresql import postgresql
 from tests.engines.services.service import Service
 from tests.engines.services.suite import POSTGRESQL
@@ -46,6 +50,13 @@ def template() -> Iterator[str]:
 @pytest.fixture
 def url(template: str) -> Iterator[str]:
     """Address of a database with all tables, for one test."""
+    with copied(template) as url:
+        yield url
+
+
+@contextmanager
+def copied(template: str) -> Iterator[str]:
+    """Address of a copy of the template, which is dropped at the end."""
     name = f"test_{secrets.token_hex(4)}"
     with psycopg.connect(os.environ[POSTGRESQL], autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
@@ -81,6 +92,21 @@ async def test_the_outbox_keeps_to_the_contract(database: AccountsDatabase, case
 @pytest.mark.parametrize("case", claims_suite.CASES.values(), ids=claims_suite.CASES)
 async def test_claims_keep_to_the_contract(database: AccountsDatabase, case: claims_suite.Case) -> None:
     await case(database.claims)
+
+
+@settings(deadline=None, max_examples=60)
+@given(ACCOUNTS_OPERATIONS)
+def test_it_answers_as_sqlite_does(template: str, operations: Sequence[Operation]) -> None:
+    async def outcomes(url: str) -> list[Outcome]:
+        ids = map(str, count())
+        opened = await open_accounts_database(url, lambda: next(ids))
+        try:
+            return await accounts_outcomes(opened.accounts, opened.outbox, opened.claims, operations)
+        finally:
+            await opened.close()
+
+    with copied(template) as url:
+        assert asyncio.run(outcomes(url)) == asyncio.run(outcomes("memory:"))
 
 
 async def test_what_was_confirmed_is_there_after_a_client_was_killed(

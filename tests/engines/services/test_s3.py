@@ -3,15 +3,18 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
 
 from steelyard.schema.names import MANIFEST
 from steelyard.storage.staging import Area, Expected, discard, finalise
 from steelyard.storage.store import ObjectExists, ObjectMissing, StorageError, Store, open_store
 from steelyard.testing.engines.store import CASES, Case
+from tests.engines.services.histories import STORE_OPERATIONS, Operation, store_outcomes
 from tests.engines.services.s3 import client_environment, s3
 from tests.engines.services.service import Service
 from tests.engines.services.suite import S3
@@ -38,6 +41,19 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_a_bucket_keeps_to_the_contract(store: Store, case: Case) -> None:
     await case(store)
+
+
+@settings(deadline=None, max_examples=60)
+@given(STORE_OPERATIONS)
+def test_a_bucket_answers_as_a_folder_and_as_memory_do(operations: Sequence[Operation]) -> None:
+    async def compare() -> None:
+        name = secrets.token_hex(8)
+        expected = await store_outcomes(open_store(f"memory://{name}"), operations)
+        with tempfile.TemporaryDirectory() as folder:
+            assert await store_outcomes(open_store(f"file://{folder}"), operations) == expected
+        assert await store_outcomes(open_store(f"{os.environ[S3]}/{name}"), operations) == expected
+
+    asyncio.run(compare())
 
 
 async def test_an_upload_becomes_final(store: Store) -> None:

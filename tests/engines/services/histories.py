@@ -1,0 +1,225 @@
+"""Random histories of operations, for two engines that must answer alike.
+
+An operation is a name and its arguments. `store_outcomes` and `accounts_outcomes` perform a history and return what
+each operation answered; an error counts as the answer, by its type.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+
+from steelyard.accounts.database import Accounts, Claims, CreationRequest, Forgotten, Outbox, OutboxRow
+from steelyard.errors import EngineError
+from steelyard.schema.account import AccessGrant, APIKey, Identity
+from steelyard.storage.store import Store
+from steelyard.testing.engines.claims import at_most, claim
+from steelyard.testing.engines.outbox import row
+
+Operation = tuple[Any, ...]
+Outcome = object
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+_KEYS = st.sampled_from(["a", "b/c", "b/d", "b-/e", "é", "b/c2"])
+_DATA = st.sampled_from([b"", b"1", b"two", b"\0" * 5])
+STORE_OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["put", "create"]), _KEYS, _DATA),
+        st.tuples(st.just("copy"), _KEYS, _KEYS).filter(lambda operation: operation[1] != operation[2]),
+        st.tuples(st.sampled_from(["get", "size", "delete"]), _KEYS),
+        st.tuples(st.just("get_range"), _KEYS, st.integers(0, 4), st.integers(1, 4)),
+        st.tuples(st.just("list"), st.sampled_from(["", "b", "b/", "b/c", "c", "é"])),
+    ),
+    max_size=25,
+)
+
+
+async def store_outcomes(store: Store, operations: Sequence[Operation]) -> list[Outcome]:
+    """Return the outcomes of operations on a store that is empty at first."""
+
+    async def perform(operation: Operation) -> Outcome:
+        match operation:
+            case "size", key:
+                return (await store.head(key)).size
+            case "list", prefix:
+                return [(info.key, info.size) async for info in store.list(prefix)]
+            case name, *arguments:
+                return await getattr(store, name)(*arguments)
+        raise AssertionError(operation)
+
+    return [await _outcome(perform, operation) for operation in operations]
+
+
+_NAMES = st.sampled_from(["alice", "bob", "Bob", "carol"])
+_SECONDS = st.integers(0, 100)
+_COMMANDS = st.sampled_from([f"c{number}" for number in range(6)])
+_ENTITIES = st.sampled_from(["e0", "e1", "e2"])
+_PLACES = st.tuples(st.integers(1, 2), st.integers(0, 9))
+ACCOUNTS_OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("create"), _NAMES, st.none() | st.sampled_from(["k", "l"]), st.booleans()),
+        st.tuples(
+            st.sampled_from(["named", "permit", "suspend", "delete", "revoke", "revoke_all", "add_key"]),
+            _NAMES,
+        ),
+        st.tuples(st.sampled_from(["accounts", "unsent", "pending", "sent_rows", "unfinished", "lead"])),
+        st.tuples(
+            st.just("add"), _COMMANDS, st.none() | st.sampled_from(["k", "l"]), st.sampled_from(["r", "s"]), _SECONDS
+        ),
+        st.tuples(st.sampled_from(["answered", "visible", "unsend"]), _COMMANDS),
+        st.tuples(st.just("sent"), _COMMANDS, st.integers(0, 9)),
+        st.tuples(st.just("expire"), _SECONDS),
+        st.tuples(st.just("lost"), st.none() | _COMMANDS),
+        st.tuples(st.just("expired_request"), st.sampled_from(["k", "l"])),
+        st.tuples(
+            st.just("state"), _ENTITIES, _PLACES, st.sampled_from(["Created", "Complete"]), st.booleans()
+        ),
+        st.tuples(st.sampled_from(["forget", "remove"]), _ENTITIES, _PLACES),
+        st.tuples(st.just("admit"), _ENTITIES, _SECONDS, st.integers(0, 2), st.booleans()),
+        st.tuples(st.just("release"), _ENTITIES, _SECONDS),
+        st.tuples(st.just("known"), _ENTITIES),
+        st.tuples(st.just("positions"), st.integers(1, 2)),
+    ),
+    max_size=30,
+)  # fmt: skip
+
+
+async def accounts_outcomes(
+    accounts: Accounts, outbox: Outbox, claims: Claims, operations: Sequence[Operation]
+) -> list[Outcome]:
+    """Return the outcomes of operations on an accounts database that is empty at first, and whose ids are counted."""
+    database = _Database(accounts, outbox, claims)
+    return [await _outcome(database.perform, operation) for operation in operations]
+
+
+class _Database:
+    """An accounts database, with the leader of the moment and the number of keys so far.
+
+    A method for each operation, by its name.
+    """
+
+    def __init__(self, accounts: Accounts, outbox: Outbox, claims: Claims) -> None:
+        self._accounts, self._outbox, self._claims = accounts, outbox, claims
+        self._leader = 0
+        self._keys = 0
+
+    def perform(self, operation: Operation) -> Awaitable[Outcome]:
+        name, *arguments = operation
+        call: Callable[..., Awaitable[Outcome]] = getattr(self, name)
+        return call(*arguments)
+
+    async def create(self, name: str, key: str | None, same: bool) -> Outcome:
+        request = CreationRequest("me", key, "digest" if same else name) if key else None
+        return await self._accounts.create(name, Identity(), NOW, request=request)
+
+    async def named(self, name: str) -> Outcome:
+        return await self._accounts.named(name)
+
+    async def accounts(self) -> Outcome:
+        return await self._accounts.list()
+
+    async def permit(self, name: str) -> Outcome:
+        return await self._accounts.set_permissions(await self._id(name), [_GRANT])
+
+    async def suspend(self, name: str) -> Outcome:
+        return await self._accounts.set_status(await self._id(name), "Suspended", "SuspendCommand", NOW)
+
+    async def delete(self, name: str) -> None:
+        await self._accounts.delete(await self._id(name), NOW)
+
+    async def add_key(self, name: str) -> None:
+        self._keys += 1
+        key = APIKey(
+            id=f"key{self._keys}", subject="x", created=NOW, expires=NOW + timedelta(1), grants=[_GRANT]
+        )
+        await self._accounts.add_key(await self._id(name), key, "digest", "p" if name == "bob" else None)
+
+    async def revoke(self, name: str) -> Outcome:
+        return await self._accounts.revoke(await self._id(name), f"key{self._keys}")
+
+    async def revoke_all(self, name: str) -> Outcome:
+        return await self._accounts.revoke(await self._id(name))
+
+    async def _id(self, name: str) -> str:
+        account = await self._accounts.named(name)
+        return "nobody" if account is None else account.id or ""
+
+    async def lead(self) -> Outcome:
+        self._leader = await self._claims.lead("one", NOW)
+        return self._leader
+
+    async def state(self, id: str, place: tuple[int, int], status: str, moved: bool) -> None:
+        ended = NOW if status == "Complete" else None
+        state = replace(claim(id), status=status, position=place, terminal_at=ended, message="\0 é")
+        await self._claims.apply([(id, state)], place[0], {0: place[1]} if moved else {}, self._leader)
+
+    async def forget(self, id: str, place: tuple[int, int]) -> None:
+        await self._claims.apply([(id, Forgotten(place))], place[0], {}, self._leader)
+
+    async def remove(self, id: str, place: tuple[int, int]) -> None:
+        await self._claims.apply([(id, None)], place[0], {}, self._leader)
+
+    async def admit(self, id: str, seconds: int, most: int, since: bool) -> Outcome:
+        now = NOW + timedelta(seconds=seconds)
+        return await self._claims.admit(id, now, at_most(most), self._leader, NOW if since else None)
+
+    async def release(self, id: str, seconds: int) -> None:
+        await self._claims.release(id, NOW + timedelta(seconds=seconds), self._leader)
+
+    async def known(self, id: str) -> Outcome:
+        return await self._claims.known([id, "nobody"])
+
+    async def unfinished(self) -> Outcome:
+        return await self._claims.unfinished()
+
+    async def positions(self, epoch: int) -> Outcome:
+        return await self._claims.positions(epoch)
+
+    async def add(self, command: str, key: str | None, request: str, seconds: int) -> Outcome:
+        rows = [*await self._outbox.pending(), *await self._outbox.sent_rows()]
+        if command in {row.command for row in rows}:
+            return "a command has one row"
+        given: OutboxRow = row(command, request=request, key=key, seconds=seconds)
+        return await self._outbox.add(given, [replace(given, command=f"{command}-1", idempotency_key=None)])
+
+    async def sent(self, command: str, offset: int) -> None:
+        await self._outbox.sent(command, (0, offset))
+
+    async def answered(self, command: str) -> None:
+        await self._outbox.answered([command])
+
+    async def lost(self, command: str | None) -> None:
+        await self._outbox.lost(None if command is None else [command])
+
+    async def visible(self, command: str) -> None:
+        await self._outbox.visible([command, f"{command}-1"])
+
+    async def unsend(self, command: str) -> None:
+        await self._outbox.unsend({command: 3})
+
+    async def expire(self, seconds: int) -> Outcome:
+        return await self._outbox.expire(NOW + timedelta(seconds=seconds))
+
+    async def expired_request(self, key: str) -> Outcome:
+        return await self._outbox.expired_request("a", key)
+
+    async def unsent(self) -> Outcome:
+        return await self._outbox.unsent()
+
+    async def pending(self) -> Outcome:
+        return await self._outbox.pending()
+
+    async def sent_rows(self) -> Outcome:
+        return await self._outbox.sent_rows()
+
+
+_GRANT = AccessGrant(resources=["datasets"], functions=["get"], accounts=["a"])
+
+
+async def _outcome(perform: Callable[[Operation], Awaitable[Outcome]], operation: Operation) -> Outcome:
+    try:
+        return await perform(operation)
+    except EngineError as error:
+        return type(error).__name__
