@@ -181,6 +181,18 @@ async def test_a_pod_deleted_while_no_kubelet_ran_leaves_nothing(machine: Machin
     await nothing_left_of(tmp_path)
 
 
+async def test_a_damaged_record_of_a_deleted_pod_hides_no_process(machine: Machine, tmp_path: Path) -> None:
+    """Name and address are lost with it; which containers have run is not."""
+    await machine.cluster.create(PODS, make_waiting())
+    pod = await begun(machine)
+    await machine.crash()
+    (machine.folder(pod).path / "pod.json").write_bytes(b"")
+    await machine.cluster.delete(PODS, "pod", "default", grace_seconds=0)
+    machine.start()
+    await machine.until_gone()
+    await nothing_left_of(tmp_path)
+
+
 async def test_down_ends_every_pod_and_says_it_was_a_disruption(machine: Machine, tmp_path: Path) -> None:
     await machine.cluster.create(
         PODS, make_pod(make_container("trap '' TERM; sleep 66 & sleep 66"), name="stubborn")

@@ -28,7 +28,7 @@ from steelyard.local.kubelet.addresses import Addresses
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.guard import Guard
 from steelyard.local.kubelet.preparation import HOST_IP
-from steelyard.local.kubelet.records import PodFolder
+from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.shim_processes import ForkServer
 from steelyard.local.kubelet.stopping import stop_all_pods
@@ -79,6 +79,7 @@ class Kubelet:
         try:
             self._changed(old, new)
         except Exception:
+            # One watch serves all Pods: an object that cannot be read must not end it for the others.
             log.exception(
                 "a change of pod %s was not heard", (new or old or {}).get("metadata", {}).get("name")
             )
@@ -104,6 +105,7 @@ class Kubelet:
         self.scheduler.wake.set()
         self._gpus_to_show.set()
         for worker, _ in self.workers.values():
+            # A deleted Pod keeps its folder until its GPUs are free, so its worker waits for that as well.
             if worker.waits_for_gpus or worker.uid in news.freed:
                 worker.wake.set()
         for device in news.lost:
@@ -157,9 +159,12 @@ class Kubelet:
             folder = PodFolder(path)
             # Only once the informer has a full list: with half of one, living Pods would be taken for orphans and
             # ended.
-            if path.name not in known and path.is_dir() and (sandbox := folder.sandbox()):
+            if path.name not in known and path.is_dir():
+                # Also where the record of the Pod is damaged, or was removed by a kubelet that died before the rest.
+                sandbox = folder.sandbox() or Sandbox("", path.name, path.name, HOST_IP, "")
                 containers = [{"name": name, "image": ""} for name in folder.containers()]
-                metadata = {"name": sandbox.name, "namespace": sandbox.namespace, "uid": sandbox.uid}
+                metadata = {"name": sandbox.name, "namespace": sandbox.namespace, "uid": path.name}
+                # The manifest went with the object; to end what runs, the containers' names are enough.
                 self._begin({"metadata": metadata, "spec": {"containers": containers}}, gone=True)
 
     async def register(self) -> None:
@@ -170,6 +175,8 @@ class Kubelet:
             await self.cluster.create(NODES, wanted)
         except AlreadyExists:
             self._gpus_to_show.set()  # it may tell of GPUs of an earlier day
+        # Kernel and user may be others than at an earlier start, so what the machine can do is written anew.
+        # Kubernetes ignores the status in a write of the object itself: it takes a write of its own.
         metadata = {key: wanted["metadata"][key] for key in ("labels", "annotations")}
         await self.cluster.patch(NODES, self.config.node, {"metadata": metadata})
         await self.cluster.patch(NODES, self.config.node, {"status": wanted["status"]}, subresource="status")
@@ -181,6 +188,7 @@ class Kubelet:
                 self.config.lease.touch()
             except OSError as error:  # a full disk, for one: the shims are patient
                 log.warning("%s cannot be renewed: %s", self.config.lease, error)
+            # Five renewals in the time that a shim waits: a busy machine or a full disk may lose some of them.
             await asyncio.sleep(min(30.0, self.config.lease_seconds / 5))
 
     async def settle(self) -> None:
@@ -201,6 +209,7 @@ class Kubelet:
 async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
     """More than once where needed: `asyncio.wait_for` of Python 3.11 may swallow a cancellation."""
     pending = set(tasks)
+    # A task that swallowed the first cancellation is still pending after a moment, and gets another.
     while pending:
         for task in pending:
             task.cancel()
@@ -219,6 +228,7 @@ async def run_kubelet(
 ) -> None:
     """Runs the node's Pods until `stop`; then returns and leaves them running, for the next one to adopt."""
     config.pods.mkdir(parents=True, exist_ok=True)
+    # Intents and volumes hold the values of Secrets: no other user of the machine may read them.
     os.chmod(config.pods, 0o700)
     kubelet = Kubelet(cluster, config, await abilities(config), shown, slept, faults, now)
     await kubelet.register()

@@ -122,6 +122,8 @@ class PodWorker:
                 pause = RETRY_SECONDS  # whoever frees its GPUs wakes it
             self._faults = 0
         except ApiError as error:
+            # The API server may be about to restart. The containers run on, and
+            # a later look does what this one could not.
             log.warning("pod %s: %s", self.pod["metadata"]["name"], error)
             pause = RETRY_SECONDS
         except Exception as error:  # noqa: BLE001
@@ -136,6 +138,8 @@ class PodWorker:
         """Say what went wrong; seconds until the next look."""
         name = self.pod["metadata"]["name"]
         self._faults += 1
+        # A full disk is no fault of this Pod. An event would need room itself,
+        # and a line each second would fill the rest.
         if no_room(error):
             if self._faults == 1:
                 log.warning("pod %s waits for room on the disk: %s", name, error)
@@ -152,6 +156,7 @@ class PodWorker:
         await self.containers.observe(container["name"] for container in self._containers())
         now = self.node.now()
         failure, todo, next_look = self._decide(self.sandbox, now)
+        # Made anew at every look: what a container waited for a moment ago may be there now.
         self.waiting = {name: ("CrashLoopBackOff", self._back_off_message(name)) for name in todo.back_off}
         for _, message in self.waiting.values():
             self.events.record(self.pod, "Warning", "BackOff", message)
@@ -183,6 +188,8 @@ class PodWorker:
             return failure, todo, None
         if now < end:
             return None, todo, _until(end, now)
+        # On the disk before anything is stopped: a kubelet that dies in between must not
+        # report the end by our signals as the program's own.
         self.fail(DEADLINE)
         failure = DEADLINE
         todo = plan.decide(
@@ -243,12 +250,16 @@ class PodWorker:
         """Start a run, or say what it waits for; then the answer is when to try again."""
         container = next(spec for spec in self._containers() if spec["name"] == name)
         try:
+            # The record of the GPUs is on the disk before a program that uses them starts (a GPU
+            # belongs to one Pod at a time, also after a crash).
             assignment = await self.node.gpus.assign(self.pod, self.folder.path)
             if assignment is not None and (failure := self._without_gpus(assignment)):
                 self.fail(failure)
                 return None
             objects = await fetch_objects(self.cluster, self.pod)
             arguments = (self.pod, container, sandbox, objects, attempt)
+            # In a thread, because it writes files and waits for the disk: this loop
+            # serves all Pods and renews the shims' lease.
             intent = await asyncio.to_thread(self.launcher.prepare, *arguments)
         except ImageMissing as problem:
             self.waiting[name] = ("ErrImageNeverPull", str(problem))
@@ -292,6 +303,7 @@ class PodWorker:
     def _probe(self, sandbox: Sandbox) -> None:
         self.probes.follow(self.pod, self.containers.running(), sandbox.ip)
         for name in self.probes.unhealthy:
+            # As in Kubernetes the container ends and not the Pod: the restart policy says what follows.
             if self.containers.stop(name, self._grace()):
                 self.events.record(self.pod, "Warning", "Unhealthy", f"{name} failed its probe and is ended")
 
@@ -306,6 +318,8 @@ class PodWorker:
         """SIGTERM to every container, SIGKILL to their trees after the grace period."""
         now = asyncio.get_running_loop().time()
         self.containers.cancel_unstarted()
+        # By the loop's clock, which no change of the time shortens. It is lost with the process: the next
+        # kubelet asks again, and gives the whole grace period once more.
         if self._asked_to_stop is None:
             self._asked_to_stop = now
             self.events.record(self.pod, "Normal", "Killing", "Stopping the Pod's containers")
@@ -317,8 +331,7 @@ class PodWorker:
 
     async def _remove(self) -> bool:
         """The API has no such Pod any more: end at once whatever runs, then drop its folder."""
-        if self.folder.sandbox() is not None:
-            await self.containers.observe(container["name"] for container in self._containers())
+        await self.containers.observe(container["name"] for container in self._containers())
         # The object is gone (a forced deletion, or an API server that was reset); its processes are not.
         if self.containers.alive():
             self.containers.cancel_unstarted()
@@ -376,6 +389,8 @@ class PodWorker:
                 PODS, metadata["name"], patch, metadata["namespace"], subresource="status"
             )
         except (NotFound, Conflict):
+            # The patch names this Pod's uid: the name is free or another Pod's
+            # by now, whatever the informer still shows.
             self.removed()
         else:
             self._written = status
