@@ -75,6 +75,7 @@ def resource_field(source: Json, container: Json, facts: Facts) -> str:
     amounts = (container.get("resources") or {}).get(kind) or {}
     absent = facts.allocatable.get(name, 0.0) if kind == "limits" else 0.0
     amount = number(amounts[name]) if name in amounts else absent
+    # As Kubernetes: rounded up, and a divisor of 0 counts as 1.
     return str(math.ceil(amount / (number(source.get("divisor") or "1") or 1.0)))
 
 
@@ -98,7 +99,15 @@ def _from_key(kind: str, source: Json, objects: Objects) -> str | None:
         if source.get("optional"):
             return None
         raise ConfigMissing(f"couldn't find key {source['key']!r} in {kind.lower()} {source['name']!r}")
-    return values[source["key"]].decode()
+    return _text(values[source["key"]], source["key"], kind, source["name"])
+
+
+def _text(value: bytes, key: str, kind: str, name: str) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        # A container's runtime takes no other variables either (the CRI carries texts).
+        raise ConfigMissing(f"key {key!r} of {kind.lower()} {name!r} is not text, as a variable is") from None
 
 
 def _value_from(variable: Json, container: Json, pod: Json, facts: Facts, objects: Objects) -> str | None:
@@ -121,7 +130,8 @@ def environment(container: Json, pod: Json, facts: Facts, objects: Objects) -> d
         kind = "ConfigMap" if "configMapRef" in source else "Secret"
         reference = source["configMapRef" if kind == "ConfigMap" else "secretRef"]
         values = contents(kind, reference["name"], objects, bool(reference.get("optional"))) or {}
-        env |= {source.get("prefix", "") + key: value.decode() for key, value in values.items()}
+        prefix, name = source.get("prefix", ""), reference["name"]
+        env |= {prefix + key: _text(value, key, kind, name) for key, value in values.items()}
     for variable in container.get("env") or ():
         if variable.get("valueFrom"):
             value = _value_from(variable, container, pod, facts, objects)

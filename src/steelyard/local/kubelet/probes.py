@@ -10,7 +10,7 @@ from steelyard.local.kubelet.records import PodFolder, Run
 from steelyard.local.kubelet.shim_processes import program
 from steelyard.types import Json
 
-_KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
+PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ class Probes:
             status["name"]: status for status in (pod.get("status") or {}).get("containerStatuses") or ()
         }
         before = statuses.get(container["name"], {})
+        # What an earlier kubelet reported of this very run still holds: a new kubelet must not take a
+        # ready Pod out of its Services until its own first probe.
         adopted = before.get("restartCount") == run.attempt and "running" in (before.get("state") or {})
         state = _Followed(
             run.attempt,
@@ -93,7 +95,7 @@ class Probes:
             ready="readinessProbe" not in container or (adopted and before.get("ready", False)),
         )
         self._followed[container["name"]] = state
-        for kind in _KINDS:
+        for kind in PROBES:
             if container.get(kind):
                 intent = self.folder.base(container["name"], run.attempt).with_suffix(".json")
                 # A probe's program runs where the container runs: `exec_main` enters the container's namespaces.
@@ -117,6 +119,7 @@ class Probes:
         await asyncio.sleep(probe.delay)
         in_a_row, last = 0, None
         while True:
+            # Kubernetes' rule: until the startup probe has passed, no other probe is asked.
             if state.started or kind == "startupProbe":
                 good = await answers(probe, target)
                 in_a_row = in_a_row + 1 if good == last else 1
@@ -174,12 +177,15 @@ async def _succeeds(command: list[str]) -> bool:
     try:
         return await process.wait() == 0
     finally:
+        # The probe ran out of time: a program that hangs would else stay, one for every period.
         if process.returncode is None:
             process.kill()
             await process.wait()
 
 
 async def _http(action: Json, target: Target) -> bool:
+    # Kubernetes' kubelet does not verify certificates either: a probe asks
+    # whether the program answers, not who it is.
     secure = ssl._create_unverified_context() if action.get("scheme") == "HTTPS" else None
     host, port = action.get("host") or target.ip, port_of(action["port"], target.container)
     reader, writer = await asyncio.open_connection(host, port, ssl=secure)
@@ -192,6 +198,7 @@ async def _http(action: Json, target: Target) -> bool:
         ]
         writer.write("\r\n".join([*lines, "", ""]).encode())
         status = await reader.readline()
+        # Kubernetes' bounds: a redirect counts as an answer. It is not followed here.
         return 200 <= int(status.split()[1]) < 400
     finally:
         writer.close()

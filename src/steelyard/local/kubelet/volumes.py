@@ -15,16 +15,25 @@ from steelyard.local.kubelet.env import (
     field,
     resource_field,
 )
+from steelyard.local.kubelet.probes import PROBES
 from steelyard.local.kubelet.splice import Mount
 from steelyard.types import Json
 
 _KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI", "persistentVolumeClaim")
 _WRITABLE = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"})
+_HOST_TYPES = {
+    "Directory": Path.is_dir,
+    "File": Path.is_file,
+    "Socket": Path.is_socket,
+    "CharDevice": Path.is_char_device,
+    "BlockDevice": Path.is_block_device,
+}
 
 
 def kind_of(volume: Json) -> str:
     """Return the kind of a volume; Unsupported names the field."""
     kinds = [key for key in volume if key != "name"]
+    # Kubernetes' default for a volume that names no source.
     if not kinds:
         return "emptyDir"
     if kinds[0] not in _KINDS:
@@ -80,6 +89,8 @@ def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
         return _host_path(volume["hostPath"])
     if folder.exists():
         return folder
+    # Filled beside its place and renamed: a kubelet that dies in between
+    # leaves nothing that the next one takes for whole.
     making = folder.with_name(f"{folder.name}.making")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
@@ -91,17 +102,23 @@ def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
         items = source.get("items") or ()
         own = next((item["mode"] for item in items if item["path"] == relative and "mode" in item), None)
         path.chmod(int(source.get("defaultMode", 0o644) if own is None else own))
+    # Kubernetes opens an emptyDir to everybody, since containers of a Pod may run as different users.
     making.chmod(0o777 if kind_of(volume) == "emptyDir" else 0o755)
     making.rename(folder)
     return folder
 
 
 def _host_path(source: Json) -> Path:
-    path = Path(source["path"])
-    if source.get("type") == "DirectoryOrCreate":
-        path.mkdir(parents=True, exist_ok=True)
+    path, kind = Path(source["path"]), source.get("type") or ""
+    if kind.endswith("OrCreate") and not path.exists():
+        if kind == "FileOrCreate":
+            path.touch()
+        else:
+            path.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         raise ConfigMissing(f"hostPath {str(path)!r} does not exist")
+    if not _HOST_TYPES.get(kind.removesuffix("OrCreate"), Path.exists)(path):
+        raise ConfigMissing(f"hostPath type check failed: {str(path)!r} is no {kind}")
     return path
 
 
@@ -123,7 +140,8 @@ def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping
         source = folders[mount["name"]]
         if below := mount.get("subPath") or expand(mount.get("subPathExpr") or "", env):
             source = _inside(source, below)
-            if writable:
+            # Kubernetes makes a folder that is missing; what is there may also be a file of the volume.
+            if writable and not source.exists():
                 source.mkdir(parents=True, exist_ok=True)
         mounted.append(Mount(str(source), os.path.normpath(mount["mountPath"]), not writable))
     return mounted
@@ -138,6 +156,11 @@ def check(pod: Json) -> None:
         for key in ("lifecycle", "volumeDevices"):
             if container.get(key):
                 raise Unsupported(f"container {container['name']!r}: {key} is not implemented on one machine")
+        for probe in PROBES:
+            # Taken for a probe that fails, it would end a healthy container again and again.
+            if (container.get(probe) or {}).get("grpc"):
+                text = f"{probe} by grpc is not implemented on one machine"
+                raise Unsupported(f"container {container['name']!r}: {text}")
     for container in spec.get("initContainers") or ():
         if container.get("restartPolicy"):
             raise Unsupported(f"init container {container['name']!r}: restartPolicy is not implemented")

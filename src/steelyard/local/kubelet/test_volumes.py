@@ -1,0 +1,77 @@
+"""Volumes, probes and variables: how a container sees them, and which are refused before anything is made."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from steelyard.local.kubelet import volumes
+from steelyard.local.kubelet.env import ConfigMissing, Facts, Objects, Unsupported, environment
+from steelyard.local.kubelet.testing import make_container, make_pod
+from steelyard.types import Json
+
+
+def test_one_file_of_a_writable_volume(tmp_path: Path) -> None:
+    """An init container has written it; a folder of that name cannot be made any more."""
+    (tmp_path / "config.json").write_text("{}")
+    mount = {"name": "v", "mountPath": "/etc/config.json", "subPath": "config.json"}
+    pod = make_pod(make_container(volumeMounts=[mount]), volumes=[{"name": "v", "emptyDir": {}}])
+    (shown,) = volumes.mounts(pod["spec"]["containers"][0], pod, {"v": tmp_path}, {})
+    assert (shown.source, shown.read_only) == (str(tmp_path / "config.json"), False)
+
+
+@pytest.mark.parametrize("kind", ["livenessProbe", "readinessProbe", "startupProbe"])
+def test_a_probe_that_nobody_would_ask_is_refused(kind: str) -> None:
+    pod = make_pod({**make_container(), kind: {"grpc": {"port": 50051}}})
+    with pytest.raises(Unsupported, match=f"container 'main': {kind} by grpc is not implemented"):
+        volumes.check(pod)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_right"),
+    [
+        ("", True),
+        ("File", True),
+        ("FileOrCreate", True),
+        ("Directory", False),
+        ("DirectoryOrCreate", False),
+        ("Socket", False),
+        ("CharDevice", False),
+        ("BlockDevice", False),
+    ],
+)
+def test_a_file_of_the_host_by_the_type_that_is_asked_for(tmp_path: Path, kind: str, is_right: bool) -> None:
+    path = tmp_path / "file"
+    path.write_text("kept")
+    volume: Json = {"name": "v", "hostPath": {"path": str(path), "type": kind}}
+    if not is_right:
+        with pytest.raises(ConfigMissing, match="hostPath type check failed"):
+            volumes.make(volume, {}, tmp_path / "v")
+        return
+    assert volumes.make(volume, {}, tmp_path / "v").read_text() == "kept"
+
+
+def test_a_path_of_the_host_that_is_made(tmp_path: Path) -> None:
+    def make(name: str, kind: str) -> Path:
+        volume = {"name": "v", "hostPath": {"path": str(tmp_path / name), "type": kind}}
+        return volumes.make(volume, {}, tmp_path / "v")
+
+    assert make("file", "FileOrCreate").read_bytes() == b""
+    assert make("a/b", "DirectoryOrCreate").is_dir()
+    for kind in ("", "File", "Directory", "Socket"):
+        with pytest.raises(ConfigMissing, match="absent"):
+            make("absent", kind)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        assert make("socket", "Socket").is_socket()
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["one-key", "the-whole-secret"])
+def test_a_variable_holds_no_bytes_that_are_no_text(whole: bool) -> None:
+    """The container waits and says so, as for a key that is missing; the Pod's other containers start."""
+    objects: Objects = {("Secret", "keys"): {"data": {"key": "/w=="}}}
+    reference = {"secretKeyRef": {"name": "keys", "key": "key"}}
+    env = [] if whole else [{"name": "KEY", "valueFrom": reference}]
+    container = make_container(env=env, envFrom=[{"secretRef": {"name": "keys"}}] if whole else [])
+    with pytest.raises(ConfigMissing, match="key 'key' of secret 'keys' is not text"):
+        environment(container, make_pod(container), Facts("127.200.0.7", "127.0.0.1", "node"), objects)
