@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from steelyard.local.kubelet import forks, processes
@@ -105,7 +105,9 @@ class ForkServer:
 
     def begin(self) -> None:
         """Have it load what shims need, before the first one is wanted."""
+        # Packets: a request and its descriptors arrive together, and never as a part or with the next one.
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # A fork server that hangs must not hold the kubelet for ever: after that shims are started without it.
         ours.settimeout(FORK_SECONDS)
         with theirs:
             actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 3)]
@@ -155,6 +157,7 @@ def open_process(pid: int, start: int) -> int | None:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
         return None
+    # Compared once the process is held: from here on its number cannot become another's.
     if processes.start_time(pid) != start:
         os.close(fd)
         return None
@@ -167,13 +170,19 @@ def adopt(pid: int, start: int, on_change: Callable[[], None]) -> ShimProcess | 
     return ShimProcess(pid, fd, on_change) if fd is not None else None
 
 
+def kill(pids: Iterable[int]) -> None:
+    """Kill processes that were just looked up; one that has ended since is no error."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 async def end_strays(marker: str, seconds: float) -> None:
     """Kill what a killed shim left behind, recognised by its environment; back when it is gone, or time is up."""
     end = asyncio.get_running_loop().time() + seconds
+    # Until none is found: one may have forked between the look and its end.
     while strays := await asyncio.to_thread(processes.with_environment, marker):
-        for pid in strays:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill(strays)
         if asyncio.get_running_loop().time() > end:
             return
         await asyncio.sleep(0.01)

@@ -38,6 +38,7 @@ def _send(run: Run, number: signal.Signals) -> None:
 def _end(folder: PodFolder, container: str, run: Run) -> None:
     """Ask a run to end; one that has not begun will not. On a full disk nothing says why it ended."""
     try:
+        # Before the signal: the next kubelet reports a disruption, and not that the program failed by itself.
         folder.fail(SHUTDOWN)
         if run.state == "intended":
             records.cancel(folder.base(container, run.attempt), "Cancelled", SHUTDOWN.message)
@@ -55,6 +56,7 @@ async def stop_all_pods(config: KubeletConfig, *, grace: float = 5.0) -> None:
             continue
         with contextlib.suppress(FileNotFoundError):  # the kubelet was removing the folder of an ended Pod
             _end(folder, container, run)
+    # SIGUSR2 makes a shim kill its container's tree; its own death would leave the tree behind.
     if not await _until_none(config, grace, lambda _: None):
         await _until_none(config, 10.0, lambda run: _send(run, signal.SIGUSR2))
     await _end_shims(config)
@@ -67,8 +69,7 @@ async def _end_shims(config: KubeletConfig) -> None:
         if not (left := processes.with_argument(prefix)):
             return
         await asyncio.sleep(0.01)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
+    shim_processes.kill(left)
 
 
 async def _until_none(config: KubeletConfig, seconds: float, action: Callable[[Run], None]) -> bool:

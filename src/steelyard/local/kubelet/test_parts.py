@@ -293,6 +293,10 @@ def test_the_shim_needs_nothing_but_the_standard_library() -> None:
     assert splice.inside("/a/b", "/a")
 
 
+def test_a_process_that_has_ended_before_it_is_killed_is_no_error() -> None:
+    shim_processes.kill({2**22 + 1})  # more than Linux gives out
+
+
 def test_a_record_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "0.exited"
     shim.write_whole(str(path), {"exitCode": 0})
