@@ -67,6 +67,7 @@ class Addresses:
 
     def release(self, address: str) -> None:
         """Release an address of which nothing of its Pod is left."""
+        # The settings may name another network than when the Pod got its address.
         if IPv4Address(address) in self.network:
             self._write(self._place(address), int(self._now()))
 
@@ -88,4 +89,6 @@ class Addresses:
         return int(_CELL.unpack(cell)[0]) if len(cell) == _CELL.size else _FREE
 
     def _write(self, place: int, value: int) -> None:
+        # Not flushed: after a power loss no Pod runs, their sandboxes say which addresses are taken,
+        # and the counter keeps the others from coming again soon.
         os.pwrite(self._ends, _CELL.pack(value), place * _CELL.size)

@@ -82,6 +82,8 @@ class Binds:
     def _look(self, call: Call) -> int | None:
         """Return the answer to a call; `_LATER` when another thread gives it."""
         fd, pointer, size = call.arguments[0], call.arguments[1], call.arguments[2] & 0xFFFFFFFF
+        # A copy: what is bound is what was looked at. A call that passes is read again by the kernel; if another
+        # thread changes the memory in between, the guard finds the socket.
         address = parse(seccomp.read_memory(call.thread, pointer, min(size, _LONGEST)))
         if address is None or not (
             is_shared(address) if call.name == "bind" else address.here or address.asks
@@ -89,6 +91,8 @@ class Binds:
             return None
         socket = seccomp.take(call.thread, fd & 0xFFFFFFFF)
         try:
+            # Only now is it certain that memory and socket were the caller's: a thread that
+            # was killed meanwhile leaves its number to others.
             if not seccomp.waits(self.listener, call):
                 return None
             return self._bind(socket, address) if call.name == "bind" else self._call(call, socket, address)
@@ -119,6 +123,8 @@ class Binds:
         if not ours:
             return None
         raw = own(address, self.host).packed()
+        # It answers at once, as a rule with EINPROGRESS; the program waits
+        # for its own descriptor of the same socket.
         if not os.get_blocking(socket):
             return _done(libc.connect(socket, raw, len(raw)))
         _thread.start_new_thread(self._wait, (call, os.dup(socket), raw))
@@ -135,6 +141,8 @@ class Binds:
         error = None
         try:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            # Signals are blocked in this thread: one for the shim would end the
+            # connect with an EINTR that the program never caused.
             error = _done(libc.connect(socket, raw, len(raw)))
         finally:
             os.close(socket)
@@ -144,6 +152,8 @@ class Binds:
         """Let a connection come from the Pod's address, its port still the kernel's to choose."""
         if _option(socket, _IP_LEVEL, _ADDRESS_NO_PORT):
             return
+        # Without the option the bind would reserve a port for this one connection, and ports run out; with it
+        # the kernel chooses one at the connect, when it knows the peer.
         _set(socket, _IP_LEVEL, _ADDRESS_NO_PORT)
         raw = own(address, self.host)._replace(port=0).packed()
         libc.bind(socket, raw, len(raw))  # one that is bound already refuses, and stays where it is
@@ -155,6 +165,7 @@ class Binds:
             return False
         try:
             _set(fd, _SOCKET_LEVEL, _REUSE_ADDRESS)
+            # With SO_REUSEADDR connections that are ending do not count: only a listener refuses this bind.
             raw = Address(INET, port, self.host, rest=b"\0" * 8).packed()
             return _done(libc.bind(fd, raw, len(raw))) == errno.EADDRINUSE
         finally:

@@ -43,6 +43,7 @@ class Containers:
     async def observe(self, names: Iterable[str]) -> None:
         """Read how far each container's newest run has come; what a killed shim left behind is ended."""
         for name in names:
+            # An end is final: its files are read again only once there is a newer run.
             known = self.runs.get(name)
             if (
                 known is not None
@@ -51,6 +52,8 @@ class Containers:
             ):
                 continue
             run = self.folder.run(name)
+            # Its shim was killed, and cannot end the tree any more: it is
+            # ended before another run may start beside it.
             if run is not None and run.reason == records.LOST:
                 await shim_processes.end_strays(marker(self.folder.base(name, run.attempt)), STRAYS_SECONDS)
             self.runs[name] = run
@@ -61,10 +64,12 @@ class Containers:
         for name, run in self.running().items():
             if (name, run.attempt) not in self._shims:
                 child = shim_processes.adopt(run.shim, run.shim_start, self.on_change)
+                # It has ended since its record was read: another look finds the record of the end.
                 if child is None:
                     self.on_change()
                 else:
                     self._shims[name, run.attempt] = child
+        # A shim that ended without a record of its run is kept: its exit status says whether to try again.
         for key in [key for key, child in self._shims.items() if child.ended and not self._open(key)]:
             del self._shims[key]
 
@@ -90,6 +95,7 @@ class Containers:
                 continue
             base = self.folder.base(name, run.attempt)
             errors = records.tail_of(base.with_suffix(".shim"))
+            # It would fail the same way again: the run ends, with what the shim said.
             if child is not None and _failed(child, errors):
                 records.cancel(base, "StartError", errors)
                 self.on_change()

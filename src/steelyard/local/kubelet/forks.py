@@ -30,6 +30,7 @@ def show_intent(path: str) -> None:
     with open("/proc/self/cmdline", "rb") as file:
         offset = file.read().find(b" " * PLACE)
     fields = processes.stat_fields(os.getpid())
+    # `steelyard down` finds a shim that has recorded nothing yet by its command line alone.
     if offset >= 0 and fields and len(path.encode()) < PLACE:
         ctypes.memmove(int(fields[_ARGUMENTS_AT]) + offset, path.encode().ljust(PLACE, b"\0"), PLACE)
 
@@ -67,6 +68,7 @@ def main() -> None:
     """`PLACE FD`: serve requests from the socket until its other end is closed."""
     connection = socket.socket(fileno=int(sys.argv[2]))
     connection.set_inheritable(False)
+    # Forks share the pages of the loaded code; a collection would write to each object, and with that copy them.
     gc.freeze()
     signal.signal(signal.SIGCHLD, _reap)
     while True:

@@ -38,6 +38,7 @@ def parse_listeners(lines: Iterable[str]) -> tuple[set[Listener], bool]:
         fields = line.split()
         if len(fields) < 10 or fields[0] == "sl":
             continue
+        # The kernel lists listening sockets first: the connections of a busy machine need not be read.
         if fields[3] != "0A":
             return listeners_, True
         address, port = fields[1].split(":")
@@ -65,7 +66,7 @@ def listeners(tables: tuple[str, ...] = ("/proc/net/tcp", "/proc/net/tcp6")) -> 
 
 def inodes_of(pid: int) -> set[int]:
     """The sockets that a process holds."""
-    pids = set()
+    inodes = set()
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
             try:
@@ -73,10 +74,10 @@ def inodes_of(pid: int) -> set[int]:
             except OSError:
                 continue
             if match := re.fullmatch(r"socket:\[(\d+)\]", target):
-                pids.add(int(match[1]))
+                inodes.add(int(match[1]))
     except OSError:
         return set()
-    return pids
+    return inodes
 
 
 class Guard:
@@ -104,11 +105,14 @@ class Guard:
 
     def _look(self, workers: list[PodWorker], shims: frozenset[int]) -> None:
         """The processes of the machine are read at most once a look, and not at all when nothing asks for it."""
+        # A container may have listened before its shim was known here: with
+        # other shims every listener is judged again.
         if shims != self._shims:
             self._judged.clear()
             self._shims = shims
         current = listeners()
         fresh = current - self._judged
+        # Memory only at every second look: for it the processes of the whole machine are read.
         limited = self._looks % 2 == 0 and any(_may_have_limits(worker) for worker in workers)
         if not fresh and not limited:
             return
@@ -125,6 +129,7 @@ class Guard:
                     "pod %s: its limits cannot be enforced: %s", worker.pod["metadata"]["name"], error
                 )
                 failed = True
+        # After a failure the next look judges the same sockets again, for the Pod that could not be checked.
         if not failed:
             self._judged = current
 
@@ -153,6 +158,8 @@ def _check_memory(worker: PodWorker, parents: dict[int, int]) -> None:
     for name, limit in worker.memory_limits().items():
         shim = worker.containers.shim_pids().get(name)
         pids = processes.tree([shim], parents) - {shim} if shim else set()
+        # The first sum counts shared pages several times and costs little: only
+        # what exceeds the limit by it is counted exactly.
         if processes.resident(pids) > limit and (used := processes.proportional(pids)) > limit:
             message = f"the container used {text_of('memory', used)} of memory, its limit is {text_of('memory', limit)}"
             worker.containers.kill(name, "OOMKilled", message)

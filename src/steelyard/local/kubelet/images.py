@@ -37,6 +37,7 @@ class Image:
 
 def name_of(reference: str) -> str:
     """Host and name of an image reference, without tag and digest."""
+    # A colon that a slash follows comes before the port of a registry, and not before a tag.
     return re.sub(r":[^:/]*$", "", reference.partition("@")[0])
 
 
@@ -44,6 +45,8 @@ def find(path: Path, reference: str) -> Image:
     """The image's entry in images.toml; ImageMissing says what to write there."""
     name = name_of(reference)
     try:
+        # Read at every start: entries are added while the kubelet runs, and a
+        # container that waits for one starts then.
         known = tomllib.loads(path.read_text())
     except FileNotFoundError:
         known = {}

@@ -49,6 +49,7 @@ def run_program(ended: int) -> None:
     pid = os.fork()
     if pid:
         try:
+            # From here on number 1 of the container: when it ends, the kernel kills what is left of it.
             _look_after(pid, ended)
         finally:
             os._exit(1)  # whatever it was: this fork must never return into the shim
@@ -59,6 +60,7 @@ def run_program(ended: int) -> None:
 
 
 def _look_after(pid: int, ended: int) -> NoReturn:
+    # The program's streams above all: the shim reads them until nobody holds them any more.
     close_all_but({ended})
     while True:
         number = signal.sigwait(_WAITED)
@@ -68,6 +70,8 @@ def _look_after(pid: int, ended: int) -> NoReturn:
             _signal(pid, number, group=False)
         status = _reap(pid)
         if status is not None:
+            # By the pipe, since number 1 cannot end by the signal that ended its
+            # program: its own status would not show it.
             os.write(ended, str(status).encode())
             os._exit(0)
 

@@ -78,8 +78,10 @@ def patches_for_gpus(node: Json, shown: Json, now: str) -> tuple[Json, Json]:
     status = node.get("status") or {}
     patch: Json = {}
     for key in ("capacity", "allocatable"):
+        # A merge patch removes only what it names with null.
         stale = {name: None for name in status.get(key) or {} if is_device(name)}
         patch[key] = stale | shown[key]
+    # A merge patch replaces a list as a whole: the other conditions are sent along.
     others = [condition for condition in status.get("conditions") or () if condition["type"] != GPU_LOST]
     known = [condition for condition in status.get("conditions") or () if condition["type"] == GPU_LOST]
     if shown["condition"]:
@@ -140,6 +142,7 @@ def why_not(
     for name, wanted in requested.items():
         has = allocatable.get(name, 0.0)
         free = max(0.0, has - taken.get(name, 0.0))
+        # Sums of binary fractions: ten requests of 0.1 are not exactly 1.
         if wanted > free + 1e-9:
             missing[name] = f"1 Insufficient {name} ({_asks(name, wanted, free, has, why_of)})"
     if not missing:

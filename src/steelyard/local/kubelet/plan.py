@@ -83,6 +83,7 @@ def decide(pod: Json, runs: Runs, failure: Failure | None, *, now: datetime, cra
     alive = any(run is not None and run.state != "exited" for run in runs.values())
     if failure or "deletionTimestamp" in pod["metadata"]:
         return Plan(stop=alive, ended=not alive)
+    # Kubernetes' rule: an init container that has succeeded does not run again, whatever the Pod's policy is.
     init_policy = "OnFailure" if policy == "Always" else policy
     for container in spec.get("initContainers") or ():
         run = runs.get(container["name"])

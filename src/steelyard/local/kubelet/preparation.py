@@ -50,8 +50,10 @@ def rewrite(text: str, folders: Mapping[str, str]) -> str:
     """Paths in a text moved to where the files really are, for machines without mount namespaces."""
     if not folders:
         return text
+    # /data/in before /data, which the pattern would else take of it.
     longest_first = sorted(folders, key=len, reverse=True)
     paths = "|".join(re.escape(path) for path in longest_first)
+    # Whole paths only: /data is no part of /database or of ./data, but it is the path of file:///data.
     return re.sub(rf"(?:(?<![\w./-])|(?<=://))(?:{paths})(?![\w.-])", lambda match: folders[match[0]], text)
 
 
@@ -115,6 +117,7 @@ class RunPreparer:
                 # After the manifest's: one that names GPUs itself would take those of others.
                 **self.gpus.variables(pod, container),
                 **({"STEELYARD_MOUNTS": json.dumps(moved)} if moved else {}),
+                # Last: a manifest that sets the variable itself cannot hide what a killed shim leaves behind.
                 MARKER: str(base.absolute()),
             },
             "cwd": rewrite(container.get("workingDir") or "", moved) or str(home),
@@ -153,6 +156,7 @@ class RunPreparer:
     ) -> list[Mount]:
         """Volumes, the file for the container's last words, and the names of the machine's Services."""
         message = base.with_suffix(".termination").absolute()
+        # The container sees this one file by a bind mount, which needs it to be there.
         message.touch()
         target = os.path.normpath(container.get("terminationMessagePath") or "/dev/termination-log")
         mounted = volumes.mounts(
@@ -160,6 +164,8 @@ class RunPreparer:
         )
         mounted.append(Mount(str(message), target))
         if self.config.hosts.exists() and not any(mount.target == "/etc/hosts" for mount in mounted):
+            # A link: the file is replaced whenever a name changes, and a
+            # bind mount would show the old one for ever.
             mounted.append(Mount(str(self._hosts(pod)), "/etc/hosts", link=True))
         return mounted
 

@@ -20,6 +20,7 @@ def stat_fields(pid: int) -> list[str] | None:
             text = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return None
+    # The command's name may hold spaces and brackets: only the last bracket ends it.
     return text[text.rindex(b")") + 2 :].decode().split()
 
 
@@ -80,6 +81,7 @@ def proportional(pids: Iterable[int]) -> int:
             with open(f"/proc/{pid}/smaps_rollup") as file:
                 total += sum(int(line.split()[1]) for line in file if line.startswith("Pss:")) * 1024
         except PermissionError:
+            # Another user's process, by set-uid for one: too much is counted rather than nothing.
             total += resident([pid])
         except (FileNotFoundError, ProcessLookupError):
             continue

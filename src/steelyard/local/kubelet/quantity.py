@@ -27,6 +27,7 @@ def text_of(resource: str, amount: float) -> str:
 def resources_of(container: Json) -> dict[str, float]:
     """Return a container's requests, and its limits where it requests nothing of a resource."""
     resources = container.get("resources") or {}
+    # Kubernetes' rule: what is limited and not requested is requested as much as it is limited.
     amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {name: number(amount) for name, amount in amounts.items()}
 
@@ -42,6 +43,7 @@ def _summed(parts: Iterable[dict[str, float]]) -> dict[str, float]:
 def requests_of(pod: Json) -> dict[str, float]:
     """Return a Pod's requests: its containers together, or its greediest init container."""
     total = _summed(resources_of(container) for container in pod["spec"]["containers"])
+    # They run one after the other, before the others: room for the greediest is enough.
     for container in pod["spec"].get("initContainers") or ():
         for name, amount in resources_of(container).items():
             total[name] = max(total.get(name, 0.0), amount)

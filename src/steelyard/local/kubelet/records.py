@@ -115,6 +115,7 @@ class PodFolder:
 
     def fail(self, failure: Failure) -> Failure:
         """The first failure stays."""
+        # What follows from a failure (our own signals, a deadline during the stop) must not hide its cause.
         if (known := self.failure()) is not None:
             return known
         shim.write_whole(str(self.path / "failed.json"), asdict(failure))
@@ -157,11 +158,14 @@ class PodFolder:
 
     def _lost(self, base: Path, started: Json) -> Json:
         """The shim was killed, or the machine, or a record is damaged: the run has ended, and nobody knows how."""
+        # Where the record of the start is damaged, too, the intent's file is
+        # the only one that knows about when it was.
         intended = base.with_suffix(".json").stat().st_mtime_ns
         since = started.get("startedAt") or shim.nanoseconds_text(intended)
         return {
             "startedAt": since,
             "finishedAt": since,
+            # What Kubernetes' own kubelet reports of a container that it cannot find any more.
             "exitCode": 137,
             "signal": 9,
             "reason": LOST,
@@ -172,6 +176,7 @@ class PodFolder:
         base = self.base(container, attempt)
         intent = _read(base.with_suffix(".json")) or {}
         killed = _read(base.with_suffix(".reason")) or {}
+        # The shim saw a SIGKILL and no more; the kubelet wrote down why before it had it sent.
         reason = killed.get("reason") or exited["reason"]
         message = exited["message"] or read_message(
             base, exited["exitCode"], intent.get("messagePolicy", "File")
@@ -220,6 +225,7 @@ def cancel(base: Path, reason: str, message: str) -> bool:
     fd = os.open(base.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Asked under the lock: a shim may have come and gone since the caller looked.
         if base.with_suffix(".started").exists() or base.with_suffix(".exited").exists():
             return False
         now = shim.nanoseconds_text(time.time_ns())
@@ -247,6 +253,7 @@ def read_message(base: Path, exit_code: int, policy: str) -> str:
             text = file.read(MESSAGE_LIMIT).decode(errors="replace")
     except FileNotFoundError:
         text = ""
+    # Kubernetes' rule: the log stands in for a message that is empty, and only after a failure.
     if text or exit_code == 0 or policy != "FallbackToLogsOnError":
         return text
     return log_tail(base.with_suffix(".log"))
@@ -257,6 +264,8 @@ def log_tail(log: Path) -> str:
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
+            # A log may have gigabytes: what is read is enough for the text,
+            # and for what stands before it in each line.
             file.seek(max(0, size - 2 * TAIL_LIMIT - TAIL_LINES * 64))
             lines = file.read().split(b"\n")
     except FileNotFoundError:

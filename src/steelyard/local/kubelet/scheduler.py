@@ -98,6 +98,8 @@ class Scheduler:
                 more = True
             if more:
                 self.wake.set()
+            # No change may ever come that wakes this loop: a Pod that waits for a
+            # ConfigMap gives up its turn by the clock.
             elif self._crowded:
                 asyncio.get_running_loop().call_later(RETRY_SECONDS, self.wake.set)
             await asyncio.sleep(min(SHARE * (clock() - began), RETRY_SECONDS))
@@ -160,6 +162,7 @@ class Scheduler:
             for pod in self.pods()
             if isinstance(pod.get("spec"), dict) and isinstance(pod.get("status") or {}, dict)
         }
+        # What was bound counts until the informer shows it: a cache that lags would give the same room twice.
         self._bound = {
             uid: pod
             for uid, pod in self._bound.items()
@@ -212,12 +215,15 @@ class Scheduler:
 
     async def _bind(self, pod: Json) -> bool:
         metadata = pod["metadata"]
+        # The uid is a precondition: a Pod made anew under the name may ask for more than there is.
         patch = {"metadata": {"uid": metadata["uid"]}, "spec": {"nodeName": self.config.node}}
         try:
             bound = await self.cluster.patch(PODS, metadata["name"], patch, metadata["namespace"])
         except (NotFound, Conflict):
             return False
         except ApiError as error:
+            # These refusals are of this one object, and would be the same at every
+            # repeat. All others are the API's own trouble.
             if error.status not in (400, 403, 413, 422):
                 raise
             await self._refuse(pod, "SchedulerError", f"The Pod cannot be bound: {error.message}", REFUSED)
@@ -282,6 +288,7 @@ def _age(pod: Json) -> tuple[int, str, str, str]:
 
 def _priority(pod: Json) -> int:
     value = pod["spec"].get("priority")
+    # A Pod that an older version stored may hold anything here; it must not stop the others.
     return value if isinstance(value, int) else 0
 
 

@@ -61,6 +61,7 @@ def failure(what: str) -> OSError:
 def program(machine: Machine, names: Iterable[Name]) -> bytes:
     """The filter: calls of these names ask, all others and those of other architectures pass."""
     numbers = [machine.calls[name] for name in names]
+    # The architecture first: in a 32-bit program on the same kernel these numbers are other calls.
     steps = [(_LOAD, 0, 0, _ARCH_AT), (_EQUAL, 0, len(numbers) + 1, machine.audit), (_LOAD, 0, 0, _NUMBER_AT)]
     steps += [(_EQUAL, len(numbers) - at, 0, number) for at, number in enumerate(numbers)]
     steps += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _NOTIFY)]
@@ -123,6 +124,7 @@ def receive(listener: int) -> Call | None:
         try:
             fcntl.ioctl(listener, _RECEIVE, buffer)
         except OSError as error:
+            # ENOENT: the caller was killed before its call could be read. Others may still call.
             if error.errno == errno.EINTR or (error.errno == errno.ENOENT and not _ended(listener)):
                 continue
             return None

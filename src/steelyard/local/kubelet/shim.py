@@ -51,6 +51,7 @@ def write_bytes(path: str, content: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+    # A rename survives a power loss only once its folder is on the disk, too.
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
     os.fsync(folder)
     os.close(folder)
@@ -155,6 +156,7 @@ class Lease:
             return 0
 
     def expired(self) -> bool:
+        # The file's time is only compared with itself: the clock that it was written by may be set at any time.
         if (renewed := self._renewed()) != self.last:
             self.last, self.seen = renewed, time.monotonic()
         return time.monotonic() - self.seen > self.seconds
@@ -179,6 +181,8 @@ class Container:
         go, error = os.pipe(), os.pipe()
         asks = os.pipe() if self.intent.get("address") else None
         numbers = (os.pipe(), os.pipe()) if self.intent.get("pids") else None
+        # A signal that comes to the child before it has reset its handlers
+        # would be remembered where nobody asks for it.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         self.pid = os.fork()
         if self.pid == 0:
@@ -196,12 +200,16 @@ class Container:
         if numbers:
             self.follow_init(*numbers)
         self.started_at = nanoseconds_text(time.time_ns())
+        # Before the child may go on: whatever dies next, a program that has
+        # begun is on record and is not begun again.
         write_whole(f"{self.base}.started", self.record())
         problem = self.answer_binds(asks) if asks else ""
         with contextlib.suppress(BrokenPipeError):  # the child has failed already, and says why
             os.write(go[1], b"" if problem else b"1")
         if problem or not numbers:
             os.close(go[1])  # else it stays open: number 1 sees by it that we live
+        # The end comes when the program's exec closes the child's end, or
+        # after the child has written why there was none.
         with open(error[0], "rb") as file:
             return file.read().decode() or problem
 
@@ -266,6 +274,8 @@ class Container:
 
     def kill(self) -> None:
         """Kill whatever still runs below us, until nothing is left."""
+        # Again and again: processes fork between the look and their end. The
+        # bound is for one that the kernel cannot kill.
         for _ in range(1000):
             if not self.reap():
                 return
@@ -276,7 +286,7 @@ class Container:
                     continue
             time.sleep(0.002)
 
-    def watch(self, wake: int, watched: set[int]) -> None:
+    def watch(self, wake: int, asked: set[int]) -> None:
         """Copy output and pass signals on until the container's first process has ended."""
         pause = min(10.0, self.lease.seconds / 5)
         expired = 0.0
@@ -287,25 +297,27 @@ class Container:
                 else:
                     self.output.copy(fd)
             self.reap()
-            if signal.SIGTERM in watched:
-                watched.discard(signal.SIGTERM)
+            if signal.SIGTERM in asked:
+                asked.discard(signal.SIGTERM)
                 self.terminate()
-            if signal.SIGUSR2 in watched or (expired and time.monotonic() > expired):
+            if signal.SIGUSR2 in asked or (expired and time.monotonic() > expired):
                 self.kill()
             if not expired and self.lease.expired():
                 self.reason = "LeaseExpired"
                 expired, pause = time.monotonic() + 5, 1.0
-                watched.add(signal.SIGTERM)
+                asked.add(signal.SIGTERM)
 
     def finish(self, error: str) -> None:
         """Leave nothing running, write all that was said, then say how it ended."""
         self.kill()
+        # A second at most: a process outside the tree that was handed a stream would keep it open for ever.
         self.output.drain(1.0)
         exit_record = {"startedAt": self.started_at, "finishedAt": nanoseconds_text(time.time_ns())}
         status = os.waitstatus_to_exitcode(self.status or 0)
         if error:
             exit_record |= {"exitCode": 128, "signal": 0, "reason": "StartError", "message": error}  # type: ignore[dict-item]
         else:
+            # A signal becomes 128 plus its number, as container runtimes report it.
             code, number = (128 - status, -status) if status < 0 else (status, 0)
             exit_record |= {"exitCode": code, "signal": number, "reason": self.reason, "message": ""}  # type: ignore[dict-item]
         self._keep(f"{self.base}.exited", exit_record)
@@ -397,15 +409,15 @@ def take_lock(path: str) -> int | None:
     return fd
 
 
-def watch_signals(descriptors: set[int]) -> int:
-    """Signals are remembered in `asked` and wake whoever reads the answered descriptor."""
+def watch_signals(asked: set[int]) -> int:
+    """Signals are remembered in `asked` and wake whoever reads the returned descriptor."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
 
     def remember(number: int, _: object) -> None:
-        descriptors.add(number)
+        asked.add(number)
 
     for number in _SIGNALS:
         signal.signal(number, remember)
@@ -425,9 +437,10 @@ def run(path: str, say_started: Callable[[], None]) -> int:
             return 0  # this run has been: never again
         with open(path) as file:
             intent = json.load(file)
+        # Orphans of the container come to us and not to the machine's init: whatever daemons it makes end with it.
         splice._libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        watched: set[int] = set()
-        wake = watch_signals(watched)
+        asked: set[int] = set()
+        wake = watch_signals(asked)
         container = Container(intent, base)
         error = container.start()
     except OSError as problem:
@@ -436,7 +449,7 @@ def run(path: str, say_started: Callable[[], None]) -> int:
         time.sleep(ROOM_SECONDS)  # a child that waits for our record ends with us: as if never started
         return NO_ROOM
     say_started()
-    container.watch(wake, watched)
+    container.watch(wake, asked)
     container.finish(error)
     return 0
 

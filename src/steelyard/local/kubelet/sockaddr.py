@@ -52,6 +52,7 @@ def parse(raw: bytes) -> Address | None:
     if len(raw) < 8:
         return None
     family, port = struct.unpack_from("=H", raw)[0], struct.unpack_from(">H", raw, 2)[0]
+    # Linux takes a bind of no family to 0.0.0.0 for one of IPv4, for the sake of old programs.
     if family == INET or (family == UNSPECIFIED and raw[4:8] == b"\0" * 4):
         return Address(INET, port, raw[4:8], rest=b"\0" * 8)
     if family == INET6 and len(raw) >= 24:

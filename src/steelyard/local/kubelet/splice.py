@@ -95,6 +95,7 @@ def new_namespace(hostname: str = "", *, pids: bool = False) -> None:
     flags = CLONE_NEWNS | (CLONE_NEWUTS if hostname else 0) | (CLONE_NEWPID if pids else 0)
     if _libc.unshare(flags) != 0:
         _check(_libc.unshare(CLONE_NEWUSER | flags), "unshare")
+        # Without privileges the kernel takes a gid_map only once setgroups is denied.
         for name, text in (
             ("setgroups", "deny"),
             ("uid_map", f"{uid} {uid} 1"),
@@ -102,6 +103,8 @@ def new_namespace(hostname: str = "", *, pids: bool = False) -> None:
         ):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
+    # Where the host shares its mounts, ours would else appear on it. Slave and not
+    # private: what the host mounts later is still seen here.
     _mount("none", "/", MS_REC | MS_SLAVE)
     if hostname:
         own = os.fsencode(hostname)
@@ -129,9 +132,11 @@ def _mirror(folder: int, target: str, skip: Callable[[str], bool]) -> None:
 
 def _splice(folder: str, place: str, skip: set[str]) -> None:
     """Put a tmpfs with everything of the host's `folder` at `place`."""
+    # Opened before the tmpfs covers it: afterwards only this descriptor leads to what was there.
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     mode = stat.S_IMODE(os.fstat(opened).st_mode)
     _mount("tmpfs", place, 0, "tmpfs", f"mode={mode:o}")
+    # The binds that follow are recursive, and one of them may contain this very place.
     _mount("none", place, MS_UNBINDABLE)
     devices = folder == "/dev"
     _mirror(opened, place, lambda name: name in skip or (devices and bool(_NOT_A_PODS.match(name))))
@@ -153,8 +158,10 @@ def _bind(source: int, target: str, read_only: bool) -> None:
 
 def apply(mounts: list[Mount], keep: list[str], scratch: str) -> None:
     """Make the view, in a namespace of our own. `scratch` is an empty folder for a new root, if one is needed."""
+    # A target may lead through a link of the host (/var/run): the mount is made where it points.
     resolved = [Mount(m.source, os.path.realpath(m.target), m.read_only, m.link) for m in mounts]
     ordered = with_kept(resolved, [path for path in keep if os.path.exists(path)])
+    # Opened before anything is covered: a source may lie below a folder that a tmpfs is about to replace.
     sources = {m.target: os.open(m.source, os.O_PATH | os.O_CLOEXEC) for m in ordered if not m.link}
     replaced = {m.target for m in ordered if m.link}
     root = ""
@@ -171,6 +178,8 @@ def apply(mounts: list[Mount], keep: list[str], scratch: str) -> None:
             os.close(sources[mount.target])
     if root:
         os.chdir(root)
+        # With the same folder twice the old root lies on top of the new one, and
+        # the next call takes it away (pivot_root(2)).
         _check(_libc.pivot_root(b".", b"."), "pivot_root")
         _check(_libc.umount2(b".", MNT_DETACH), "umount")
         os.chdir("/")

@@ -64,6 +64,7 @@ def _container_status(container: Json, observed: Observed, uid: str, first: str)
     if run is None or run.state == "intended":
         reason, message = waiting or (first, "")
         status["state"] = {"waiting": {"reason": reason, **({"message": message} if message else {})}}
+    # Kubernetes' form of a back-off: the container waits now, and how it ended is its last state.
     elif run.state == "exited" and waiting and not observed.ended:
         status["state"] = {"waiting": {"reason": waiting[0], "message": waiting[1]}}
         previous = run
