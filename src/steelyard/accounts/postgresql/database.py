@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from alembic.util import CommandError
 from sqlalchemy import URL, make_url, text
@@ -208,7 +208,7 @@ async def _check_server(connection: AsyncConnection) -> None:
         )
 
 
-def _other_schema(revision: Any) -> str:
+def _other_schema(revision: str | None) -> str:
     if revision is None:
         return "has no tables of Steelyard yet; `steelyard config init` makes them"
     return (
