@@ -26,6 +26,7 @@ class ServerAdmission(Admission):
         self._addresses = Addresses(store, service_network)
 
     def admit(self, kind: ResourceType, obj: Json, old: Json | None, dry_run: bool) -> None:
+        # Updates pass also in a namespace that is being deleted: finalizers and last statuses are written then.
         if old is None:
             self._check_namespace(kind, obj)
             self._check_definition(kind, obj)
@@ -41,6 +42,7 @@ class ServerAdmission(Admission):
         namespace = self._store.get("namespaces", ("", name))
         if namespace is None:
             raise errors.not_found("", "namespaces", name)
+        # Else its controllers would fill it as fast as it is emptied, and it would never go.
         if namespace.deleting:
             text = f"unable to create new content in namespace {name} because it is being terminated"
             cause = Cause(
@@ -52,6 +54,7 @@ class ServerAdmission(Admission):
         if not kind.custom:
             return
         definition = self._store.get(DEFINITIONS, ("", kind.bucket))
+        # A definition is served until it is gone; objects created meanwhile would hold it for ever.
         if definition is None or definition.deleting:
             raise errors.Refusal(
                 405, "MethodNotAllowed", "create not allowed while custom resource definition is terminating"
@@ -67,6 +70,8 @@ class ServerAdmission(Admission):
             return
         name, metadata = obj["metadata"]["name"], obj["metadata"]
         if self._store.bucket(name).size and CLEANUP not in (metadata.get("finalizers") or ()):
+            # A finalizer and not a loop here: the objects may have finalizers of
+            # their own, and a crash in between loses nothing.
             metadata["finalizers"] = [*(metadata.get("finalizers") or ()), CLEANUP]
 
 
@@ -85,6 +90,7 @@ class Addresses:
             # A headless Service stays one, and an address is kept, when a replacement does not name it.
             spec["clusterIP"] = before or self._free()
             spec["clusterIPs"] = [spec["clusterIP"]]
+        # A Service that keeps its address is not asked whether that is free: it has it itself.
         elif not before and spec["clusterIP"] != "None":
             self._check(kind, service, spec["clusterIP"])
 
@@ -97,6 +103,8 @@ class Addresses:
         used, size = self._used(), self._network.num_addresses - 2
         for _ in range(size):
             address = str(self._network.network_address + 1 + self._next % size)
+            # Round and round: a client that still holds the address of a Service
+            # that is gone must not reach another one there.
             self._next += 1
             if address not in used:
                 return address

@@ -87,6 +87,7 @@ def _kinds() -> list[ResourceType]:
               selectable=_fields("status.replicas"), **_SCALED),
         _kind("batch", "jobs", "Job", workloads.JOB, categories=("all",), selectable=_fields("status.successful")),
         _kind(
+            # A lease replaced without its version could be taken from the leader that has just renewed it.
             "coordination.k8s.io", "leases", "Lease", cluster.LEASE, unconditional=False, **_PLAIN,
         ),
         _kind(

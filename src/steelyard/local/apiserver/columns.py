@@ -33,6 +33,7 @@ def age(moment: str | None, now: datetime) -> str:
 
 def duration(seconds: float) -> str:
     whole = int(seconds)
+    # Clocks differ: one second ahead is no time at all, as kubectl shows it.
     if whole < 0:
         return "<invalid>" if whole < -1 else "0s"
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
@@ -112,6 +113,7 @@ def pod_status(pod: Json, now: datetime) -> str:
     reason = str(status.get("reason") or status.get("phase") or "")
     starting = _starting(pod)
     reason = _running(pod, reason) if starting is None else starting
+    # What has ended and waits for a finalizer has nothing left to terminate.
     if "deletionTimestamp" in pod["metadata"] and status.get("phase") not in ("Succeeded", "Failed"):
         return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
     return reason
@@ -136,6 +138,7 @@ def _starting(pod: Json) -> str | None:
 
 def _running(pod: Json, reason: str) -> str:
     running = False
+    # As kubectl: the first container's trouble is shown, whatever comes after it.
     for status in reversed(_statuses(pod)):
         state = status.get("state") or {}
         if waiting := field_of(state, "waiting", "reason"):
@@ -144,6 +147,7 @@ def _running(pod: Json, reason: str) -> str:
             reason = _ended(state["terminated"])
         elif "running" in state and status.get("ready"):
             running = True
+    # One container has ended and another runs: the Pod is not at its end.
     if reason == "Completed" and running:
         conditions = field_of(pod, "status", "conditions") or ()
         ready = any(

@@ -63,6 +63,8 @@ class Core:
             if len(request.body) > MAX_BODY:
                 text = f"Request entity too large: limit is {MAX_BODY}"
                 raise Refusal(413, "RequestEntityTooLarge", text)
+            # Without an await: what a request reads is still so when it writes,
+            # and all writes of this turn are one commit.
             response = self._route(request)
             await self.store.settled()
         except Refusal as refusal:
@@ -73,6 +75,7 @@ class Core:
             # The outermost edge: one request's fault must not end the server.
             log.exception("%s %s failed", request.method, request.path)
             self.faults.count("apiserver", "request")
+            # The exception's own text may quote the object, and with it a Secret.
             text = "Internal error occurred: see the server's log"
             return json_response(Refusal(500, "InternalError", text).status(), 500)
         return response
@@ -113,6 +116,7 @@ class Core:
 
     def _target(self, group: str, version: str, parts: list[str]) -> Target:
         namespace: str | None = None
+        # `namespaces/x/pods` is a collection in a namespace, `namespaces/x/status` a part of the namespace itself.
         if parts[0] == "namespaces" and len(parts) > 2 and (group or parts[2] not in ("status", "finalize")):
             namespace, parts = parts[1], parts[2:]
         kind = self.registry.find(group, version, parts[0])
@@ -120,6 +124,7 @@ class Core:
             raise errors.no_such_path()
         if kind.namespaced is False and namespace is not None:
             raise errors.no_such_path()
+        # A list over all namespaces has a path of its own; an object without its namespace has none.
         if kind.namespaced and namespace is None and len(parts) > 1:
             raise errors.no_such_path()
         name, subresource = (*parts[1:], "", "")[:2]

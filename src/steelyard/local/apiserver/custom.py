@@ -23,6 +23,7 @@ def kinds_of(crd: Json) -> list[ResourceType]:
     ]
     served = (
         [stored]
+        # A version may be stored and not served: its objects are then seen in the others' form.
         if any(version.get("storage") and version.get("served") for version in spec["versions"])
         else []
     )
@@ -88,6 +89,7 @@ def _node(schema: Json) -> Node:
     """The schema's fields, and those that every object has."""
     node = compile_schema(schema)
     text = Node(type="string")
+    # The server's own metadata, whatever the definition says of it.
     own = {"apiVersion": text, "kind": text, "metadata": metadata_node()}
     node.properties = {**(node.properties or {}), **own}
     node.preserve = bool(schema.get("x-kubernetes-preserve-unknown-fields"))

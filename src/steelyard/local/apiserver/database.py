@@ -111,6 +111,8 @@ class SqliteDatabase:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    # Transactions are begun by hand, since Python begins its own before some statements only. Who else
+    # has the file keeps it: to wait for long would change nothing.
     connection = sqlite3.connect(path, isolation_level=None, timeout=0.2)
     try:
         # Exclusive: a second process fails here instead of writing beside this one.
@@ -118,6 +120,7 @@ def _open(path: Path) -> sqlite3.Connection:
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise sqlite3.OperationalError("its file system has no write-ahead log")
+        # With NORMAL a commit in WAL mode is lost by a power loss, and it has been answered by then.
         connection.execute("PRAGMA synchronous = FULL")
         # A file with other tables belongs to another program, and must not be written to.
         query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('objects', 'version')"
@@ -125,6 +128,7 @@ def _open(path: Path) -> sqlite3.Connection:
         if other is not None:
             raise DatabaseUnusable(f"{path}: is another database (it has the table {other[0]}); {_GO_ON}")
         connection.executescript(_SCHEMA)
+        # After a large transaction SQLite would keep the log file at that size for good.
         connection.execute(f"PRAGMA journal_size_limit = {SPARE_BYTES}")
         _shrink(connection)
     except BaseException:
@@ -166,8 +170,10 @@ def file_system(folder: Path, mounts: str) -> str:
     name, depth = "", -1
     for line in mounts.splitlines():
         _, where, kind, *_ = line.split(" ")
+        # The kernel writes spaces and tabs of a path as octal escapes.
         where = where.encode().decode("unicode_escape")
         mount = Path(where)
+        # The deepest mount counts, and of several at one place the last.
         if folder.is_relative_to(mount) and len(mount.parts) >= depth:
             name, depth = kind, len(mount.parts)
     return name

@@ -31,6 +31,7 @@ class Definitions:
                 continue
             if change.removed:
                 self._registry.forget(change.new.name)
+                # Clients of the kind learn by the end of their watch that there is none any more.
                 self._store.end_watches(change.new.name)
             elif (item := self._store.get(BUCKET, change.new.key)) is not None:
                 self._try_to_serve(item)
@@ -47,6 +48,7 @@ class Definitions:
         """Register the kinds, unless another has their names, and write what came of it."""
         definition = item.parsed()
         rival = self._registry.rival(definition)
+        # Our own write of the status comes back as a change: only another spec is compiled again.
         if not rival and self._registry.definition(definition["metadata"]["name"]) != definition["spec"]:
             self._registry.define(definition)
         status = self._status(definition, rival)
@@ -80,6 +82,7 @@ class Definitions:
         if not rival:
             status["acceptedNames"] = names
         stored = [version["name"] for version in definition["spec"]["versions"] if version.get("storage")]
+        # Never shorter: objects may still be stored in a version that is not the storage version any more.
         status["storedVersions"] = list(dict.fromkeys([*(status.get("storedVersions") or ()), *stored]))
         return status
 

@@ -19,6 +19,7 @@ VERSION: Json = {
     "emulationMinor": "34",
     "minCompatibilityMajor": "1",
     "minCompatibilityMinor": "33",
+    # Clients compare it with what they need: it names the release whose behaviour is kept.
     "gitVersion": "v1.34.4+steelyard",
     "gitCommit": "",
     "gitTreeState": "clean",
@@ -39,6 +40,8 @@ class Discovery:
                 return json_response({"paths": self._paths()})
             case ["version"]:
                 return json_response(VERSION)
+            # kubectl asks for everything at once, and for one document after another
+            # only where the server does not know that form.
             case ["api" | "apis"] if form := _aggregated_form(request):
                 return self._aggregated(parts[0], form)
             case ["api"]:
@@ -112,6 +115,8 @@ class Discovery:
             "items": [self._discovered_group(group) for group in groups],
         }
         response = json_response(content)
+        # By this type clients tell the form: with another one they read the
+        # body as the old form, and find no groups.
         response.content_type = _AGGREGATED.format(version)
         return response
 

@@ -97,6 +97,7 @@ def forbidden(group: str, plural: str, name: str, detail: str, cause: Cause | No
 
 def is_invalid(group: str, kind: str, name: str, causes: list[Cause]) -> Refusal:
     lines = [f"{cause.field}: {cause.message}" for cause in causes]
+    # Go's form of one error and of several.
     text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
     details: Json = {"name": name, "kind": kind} | ({"group": group} if group else {})
     details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]

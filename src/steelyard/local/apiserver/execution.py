@@ -60,6 +60,7 @@ def execution_of(pods: Path | None, python: str, request: Request, item: Item) -
     if run is None or run.state != "running":
         raise errors.Refusal(500, "InternalError", f'container not found ("{container}")')
     intent = folder.base(container, run.attempt).with_suffix(".json")
+    # With our own pid the command ends when this server dies, also before it has asked the kernel for that.
     inside = (str(intent), str(run.pid), str(os.getpid()))
     command = (python, "-I", "-S", "-c", program("exec_main"), *inside, *request.command)
     return Execution(command, run.pid, **streams)
@@ -73,6 +74,7 @@ async def execute(wanted: Execution, messages: AsyncIterator[bytes], send: Send)
         sent = Sent(send)
         copies = [_copy(reader, STDOUT, sent), _copy(None if wanted.tty else process.stderr, STDERR, sent)]
         output = asyncio.gather(*copies)
+        # Its end is the sign that the caller is gone: the socket has nothing more to say.
         feeding = asyncio.create_task(_feed(messages, process, terminal))
         ended = asyncio.create_task(process.wait())
         try:
@@ -126,9 +128,11 @@ async def _running(wanted: Execution) -> AsyncIterator[tuple[Process, int | None
             stdin=theirs if theirs is not None else PIPE if wanted.stdin else DEVNULL,
             stdout=theirs if theirs is not None else PIPE if wanted.stdout else DEVNULL,
             stderr=theirs if theirs is not None else PIPE if wanted.stderr else DEVNULL,
+            # A session of its own: what the command starts is its group, and is killed with it.
             start_new_session=True,
         )
     finally:
+        # Only the command may hold its side: while anybody else does, reading ours never ends.
         if theirs is not None:
             os.close(theirs)
     try:
@@ -184,6 +188,7 @@ async def _feed(messages: AsyncIterator[bytes], process: Process, terminal: int 
     async for message in messages:
         channel, content = message[0] if message else CLOSE, message[1:]
         if channel == STDIN and terminal is not None:
+            # A terminal whose program does not read blocks the writer: it must not block the server.
             await asyncio.to_thread(_write_all, terminal, content)
         elif channel == STDIN and process.stdin is not None:
             with contextlib.suppress(ConnectionError):
@@ -192,6 +197,7 @@ async def _feed(messages: AsyncIterator[bytes], process: Process, terminal: int 
         elif channel == RESIZE and terminal is not None:
             size = orjson.loads(content)
             ioctl(terminal, TIOCSWINSZ, struct.pack("HHHH", size["Height"], size["Width"], 0, 0))
+        # Since v5 a caller can end its input alone; in v4 only the whole connection ends.
         elif message == bytes([CLOSE, STDIN]) and process.stdin is not None:
             process.stdin.close()
 

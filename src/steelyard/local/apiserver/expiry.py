@@ -41,6 +41,8 @@ class Expiry:
         now = self._clock.now()
         for change in changes:
             if change.kind == EVENTS:
+                # Put at the end again: the order of the dictionary is that of the
+                # last writes, and the oldest are read first.
                 self._written.pop(change.new.key, None)
                 if not change.removed:
                     self._written[change.new.key] = now
@@ -61,6 +63,7 @@ class Expiry:
             for key in old:
                 if (item := self._store.get(EVENTS, key)) is not None:
                     self._store.remove(EVENTS, item.parsed())
+                # An entry without its event would be yielded for ever.
                 else:
                     del self._written[key]
             if not await self._settled():
@@ -80,6 +83,7 @@ class Expiry:
             item for item in self._store.bucket(PODS).items() if item.deleting and self._is_nobodys(item)
         ]
         for number, item in enumerate(nobodys, 1):
+            # The loop pauses: what has changed since, or was made anew under the name, is left to the next sweep.
             if self._store.get(PODS, item.key) is item:
                 self._store.remove(PODS, item.parsed())
             if number % BATCH == 0 and not await self._settled():
@@ -117,5 +121,6 @@ def _written(item: Item, now: datetime) -> datetime:
     known = []
     for text in times:
         with contextlib.suppress(ValueError, TypeError):
+            # A client's clock may be ahead: its event must not outlive the others for that.
             known.append(min(parse_stamp(text), now))
     return max(known, default=now)

@@ -29,6 +29,7 @@ class Item:
 
     def parsed(self) -> Json:
         """A copy of its own for the caller."""
+        # Parsed for each caller: a change of one's copy would else be one of the stored object, without a commit.
         return cast("Json", orjson.loads(self.raw))
 
 

@@ -80,6 +80,7 @@ class ResourceType:
     def bucket(self) -> str:
         if self.stored_as:
             return self.stored_as.bucket
+        # Without the version: all versions of a kind are the same objects.
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property

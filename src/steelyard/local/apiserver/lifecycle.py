@@ -90,6 +90,7 @@ class Lifecycle:
             kind = self._registry.stored(bucket)
         except KeyError:
             return
+        # It went between being queued and its turn.
         if item is None:
             return
         try:
@@ -111,6 +112,8 @@ class Lifecycle:
             finalizers = item.parsed()["metadata"].get("finalizers") or ()
             if ORPHAN in finalizers:
                 for bucket, key in self._store.dependents(item.uid):
+                    # Orphaned before the owner goes: afterwards they would count
+                    # as children of nobody, and be collected.
                     if (dependent := self._store.get(bucket, key)) is not None:
                         self._forget_owners(self._registry.stored(bucket), dependent, {item.uid})
                 self._drop_finalizer(kind, item, ORPHAN)
@@ -146,6 +149,7 @@ class Lifecycle:
         """Delete what has no owner left; forget owners that are gone where another is there."""
         owners = item.parsed()["metadata"]["ownerReferences"]
         gone = [owner for owner in owners if self._is_gone(owner, item)]
+        # Kubernetes' rule: one living owner keeps an object.
         if len(gone) == len(owners):
             self._delete((kind.bucket, item.key))
             return
@@ -163,6 +167,7 @@ class Lifecycle:
         live elsewhere.
         """
         kind = self._registry.named(owner["apiVersion"], owner["kind"])
+        # Better too much is kept than an object removed whose owner some other server knows.
         if kind is None:
             return False
         parent = self._store.owner(owner["uid"])
@@ -194,6 +199,7 @@ class Lifecycle:
             blocking |= _blocks(dependent, item.uid)
             if not dependent.deleting:
                 self._collect(self._registry.stored(reference[0]), dependent)
+        # Asked again: some of them had no finalizer, and went at once.
         left = any(
             _blocks(dependent, item.uid)
             for reference in self._store.dependents(item.uid)
@@ -201,6 +207,7 @@ class Lifecycle:
         )
         if not left:
             current = self._store.get(kind.bucket, item.key)
+            # Read again: in a circle of owners the deletions above may have written or ended this one, too.
             if current is not None and current.uid == item.uid:
                 self._drop_finalizer(kind, current, FOREGROUND)
 

@@ -43,11 +43,14 @@ def list_response(store: Store, kind: ResourceType, namespace: str | None, reque
     selects = selection(kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
     items: Iterable[Item] = store.bucket(kind.bucket).items(namespace)
     if page:
+        # A watch from this list's version could not be served any more, so the list is not finished either.
         if page.version < store.bucket(kind.bucket).ring.floor:
             raise errors.expired(
                 "The provided continue parameter is too old to display a consistent list result. You must start a "
                 "new list without the continue parameter."
             )
+        # By key and not by number: what was created or removed since shifts
+        # nothing, and no object is skipped or shown twice.
         items = (item for item in items if item.key > page.after)
     chosen = [item for item in items if selects(item)]
     limit = integer(request, "limit")

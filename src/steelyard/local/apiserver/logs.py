@@ -67,6 +67,7 @@ class PodLogs:
         self, path: Path, item: Item, container: str, options: LogOptions
     ) -> AsyncGenerator[bytes, None]:
         """Lines as they are written, until the container has ended and everything is read."""
+        # `kubectl logs -f` right after a create: the container has not started, and its client waits for that.
         while not path.exists():  # noqa: ASYNC240 - a local file's name, asked for ten times a second
             if self._ended(item, container):
                 return
@@ -74,6 +75,7 @@ class PodLogs:
         with path.open("rb") as file:
             lines = _select(file.read().splitlines(keepends=True), options)
             rest = b""
+            # The kubelet's shim may be in the middle of a line: its rest comes with the next read.
             if lines and not lines[-1].endswith(b"\n"):
                 rest = lines.pop()
             if lines:
@@ -91,6 +93,7 @@ class PodLogs:
 
     def _ended(self, item: Item, container: str) -> bool:
         now = self._current(item)
+        # The Pod is gone, or another has its name: its log grows no more.
         if now is None or now.uid != item.uid:
             return True
         pod = now.parsed()
@@ -143,6 +146,7 @@ def _tail(lines: list[bytes], count: int) -> Iterator[bytes]:
     start = len(lines)
     while start and count:
         start -= 1
+        # A line that came in parts counts once, and is shown from its beginning.
         while start and _part(lines[start - 1]):
             start -= 1
         count -= 1
@@ -157,6 +161,7 @@ def _part(line: bytes) -> bool:
 def _text(line: bytes, options: LogOptions) -> bytes:
     """Return the container's output of one line; a part of a line has no end."""
     fields = line.split(b" ", 3)
+    # A line that a full disk has torn: shown as it is.
     if len(fields) < 4:
         return line
     moment, _, tag, text = fields

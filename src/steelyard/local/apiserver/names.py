@@ -35,6 +35,7 @@ _CHECKS = {
     "subdomain": (re.compile(_SUBDOMAIN), _SUBDOMAIN_TEXT, 253),
     "label": (re.compile(_LABEL), _LABEL_TEXT, 63),
     "service": (re.compile(_SERVICE), _SERVICE_TEXT, 63),
+    # Names of RBAC may hold colons and capitals (system:admin): they only have to fit into a path.
     "path": (re.compile(r"(?!\.\.?$)[^/%]+"), "may not be '.' or '..', and may not contain '/' or '%'", 253),
 }
 _KEY = re.compile(_QUALIFIED)
@@ -84,6 +85,7 @@ def metadata_causes(metadata: Json, kind: str) -> list[Cause]:
     causes = name_causes(name, "metadata.name", kind)
     causes += labels_causes(metadata.get("labels") or {}, "metadata.labels")
     for key in metadata.get("annotations") or {}:
+        # Kubernetes checks keys of annotations without regard to case, other than those of labels.
         causes += key_causes(key.lower(), "metadata.annotations")
     if sum(len(k) + len(v) for k, v in (metadata.get("annotations") or {}).items()) > 256 << 10:
         causes.append(
@@ -95,6 +97,7 @@ def metadata_causes(metadata: Json, kind: str) -> list[Cause]:
 
 
 def finalizer_causes(finalizer: str) -> list[Cause]:
+    # Kubernetes' own, from before finalizers had to be qualified.
     if finalizer in ("orphan", "foregroundDeletion", "kubernetes"):
         return []
     if "/" not in finalizer:
@@ -110,6 +113,7 @@ def _owner_causes(owners: list[Json]) -> list[Cause]:
             if not owner.get(field):
                 text = "version must not be empty" if field == "apiVersion" else "must not be empty"
                 causes.append(invalid(f"metadata.ownerReferences.{field}", "", text))
+        # Events go after an hour: what they owned would be collected with them.
         if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
             text = "/v1, Kind=Event is disallowed from being an owner"
             causes.append(Cause("metadata.ownerReferences", f"Invalid value: {text}"))

@@ -59,6 +59,7 @@ class Objects:
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
             raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
+        # Before the rules: a Job's selector is made of the uid.
         generated = self._new_metadata(kind, namespace, metadata)
         if kind.has_status and kind.bucket != "nodes":
             obj.pop("status", None)  # a Node is registered with its status
@@ -68,6 +69,7 @@ class Objects:
         causes = metadata_causes(metadata, kind.name_check) + kind.rules.check(obj, None)
         if causes:
             raise invalid(kind, obj, causes)
+        # After the checks: an invalid object is told so, also where its name is taken.
         self._unused_name(kind, metadata, generated)
         self.admission.admit(kind, obj, None, options.dry_run)
         return self._put(kind, obj, options)
@@ -129,8 +131,11 @@ class Objects:
             self.admission.admit(kind, new, old, options.dry_run)
         metadata = new["metadata"]
         finished = "deletionTimestamp" in metadata and not metadata.get("finalizers")
+        # Who drops the last finalizer of a deleted object ends it: nobody else would write it again.
         if finished and not metadata.get("deletionGracePeriodSeconds") and not _held(kind, new):
             return self._remove(kind, new, options)
+        # A write that changes nothing is no event: controllers that write at
+        # every look would wake themselves for ever.
         return item.raw if new == old else self._put(kind, new, options)
 
     def _check_identity(self, kind: ResourceType, item: Item, old: Json, new: Json) -> None:
@@ -146,7 +151,9 @@ class Objects:
         if version and not is_version(version):
             raise Refusal(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
         if version and version != str(item.version):
+            # The client saw another state than there is: what it decided may be wrong by now.
             raise errors.conflict(kind.group, kind.plural, item.name)
+        # Made anew under its name, it is another object, which the client does not mean.
         uid = metadata.get("uid") or item.uid
         if uid != item.uid:
             text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {item.uid}"
@@ -155,11 +162,13 @@ class Objects:
     def _keep(self, kind: ResourceType, old: Json, new: Json) -> None:
         """Keep the fields that a replacement of the whole object may not change."""
         before, metadata = old["metadata"], new["metadata"]
+        # What clients send of these is ignored and not refused: they send back what they have read.
         for name in _SERVER_SET:
             metadata.pop(name, None)
             if name in before:
                 metadata[name] = before[name]
         if kind.bucket == "namespaces":
+            # Its spec holds the finalizer that keeps a namespace until it is empty.
             new["spec"] = old.get("spec")
         if kind.has_status:
             new.pop("status", None)
@@ -174,6 +183,7 @@ class Objects:
         added = [
             finalizer for finalizer in new["metadata"].get("finalizers") or [] if finalizer not in finalizers
         ]
+        # Else a deletion could be held up for ever by one new finalizer after another.
         if added and "deletionTimestamp" in old["metadata"]:
             names = ", ".join(f'"{finalizer}"' for finalizer in added)
             text = "no new finalizers can be added if the object is being deleted, found new finalizers "
@@ -188,6 +198,7 @@ class Objects:
         if not causes or kind.custom:
             return causes
         before = copy.deepcopy(old)
+        # With today's defaults: a field that an older version did not set is no fault of this update.
         complete(kind, before)
         known = kind.rules.check(before, old)
         return [cause for cause in causes if cause not in known]
@@ -199,6 +210,7 @@ class Objects:
         ordered: dict[str, Any] = {name: obj[name] for name in _FIRST}
         obj = ordered | {name: value for name, value in obj.items() if name not in ordered}
         raw = orjson.dumps(obj)
+        # An object that has grown too large can still be deleted.
         if len(raw) > MAX_BYTES and "deletionTimestamp" not in obj["metadata"]:
             text = f"Request entity too large: limit is {MAX_BYTES}"
             raise Refusal(413, "RequestEntityTooLarge", text)
@@ -219,9 +231,12 @@ class Objects:
         self.admission.admit_delete(kind, item)
         obj = item.parsed()
         metadata = obj["metadata"]
+        # Written into the object: the garbage collector works later, maybe in
+        # another process, and knows the wish by it alone.
         _set_propagation(kind, metadata, request.propagation)
         self.admission.before_delete(kind, obj)
         grace = _grace(kind, obj, request.grace)
+        # Nobody has anything left to do: it goes at once.
         if not metadata.get("finalizers") and not grace and not _held(kind, obj):
             if grace is not None and "deletionGracePeriodSeconds" in metadata:
                 metadata["deletionGracePeriodSeconds"] = 0
@@ -247,10 +262,12 @@ class Objects:
     def _mark_deleted(self, kind: ResourceType, obj: Json, grace: int) -> None:
         metadata = obj["metadata"]
         already = metadata.get("deletionGracePeriodSeconds")
+        # A repeated deletion may only shorten the grace: it never gives a Pod more time than it was told.
         if "deletionTimestamp" in metadata and already is not None and already <= grace:
             return
         if "deletionTimestamp" not in metadata and "generation" in metadata:
             metadata["generation"] += 1
+        # Kubernetes' contract: the time at which the grace ends, and not that of the request.
         moment = self.clock.now() + timedelta(seconds=grace)
         metadata["deletionTimestamp"] = stamp(moment)
         metadata["deletionGracePeriodSeconds"] = grace
@@ -283,6 +300,7 @@ class Admission:
 def decode(kind: ResourceType, obj: Json, options: Options) -> None:
     """Bring what a client sent to the kind's fields, in place: type, fields, metadata."""
     for name, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+        # A built-in kind is known by the path; Kubernetes wants custom objects to name theirs.
         if obj.get(name) in (None, ""):
             if kind.custom:
                 text = f"the object provided is unrecognized (must be of type {kind.kind})"
@@ -303,6 +321,8 @@ def decode(kind: ResourceType, obj: Json, options: Options) -> None:
         raise _undecodable(kind, str(error)) from error
     if not isinstance(obj.get("metadata"), dict):
         obj["metadata"] = {}
+    # Go leaves out empty maps and lists. managedFields are of server-side apply, which is
+    # not served, and selfLink is of versions before 1.20.
     for name in ("labels", "annotations", "finalizers", "ownerReferences", "managedFields", "selfLink"):
         if name in obj["metadata"] and (not obj["metadata"][name] or name in ("managedFields", "selfLink")):
             del obj["metadata"][name]
@@ -361,6 +381,7 @@ def _spec_changed(kind: ResourceType, old: Json, new: Json) -> bool:
 
 def _set_propagation(kind: ResourceType, metadata: Json, propagation: str) -> None:
     """Finalizers that stand for what becomes of the dependents."""
+    # batch/v1 orphans by default, since clients rely on what the first Jobs did.
     if not propagation and kind.bucket == "jobs.batch":
         propagation = "Orphan"
     finalizers = [
@@ -384,6 +405,7 @@ def _grace(kind: ResourceType, obj: Json, requested: int | None) -> int | None:
     if kind.bucket != "pods":
         return None
     spec, phase = obj["spec"], (obj.get("status") or {}).get("phase")
+    # No kubelet has anything of it to end.
     if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return 0
     wanted = int(spec.get("terminationGracePeriodSeconds", 30)) if requested is None else requested

@@ -32,6 +32,7 @@ class OpenApi:
         self._generation = -1
 
     def response(self, document: str) -> Response:
+        # A definition came, changed or went: any document may hold its kinds.
         if self._generation != self._registry.generation:
             self._documents.clear()
             self._generation = self._registry.generation

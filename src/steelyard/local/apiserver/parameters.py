@@ -27,6 +27,7 @@ def content_type(request: Request) -> str:
 def read_object(request: Request, kind: ResourceType) -> Json:
     """The object in the body of a create or a replace."""
     sent = content_type(request)
+    # Some clients send it unasked: a bare 415 would not tell their users what to do instead.
     if sent == PROTOBUF:
         text = "this server reads no protobuf: send application/json (kubectl: write a manifest and apply it)"
         raise errors.unsupported_media(text)
@@ -57,6 +58,7 @@ def integer(request: Request, name: str) -> int:
         return 0
     if not is_whole(text):
         raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    # The length first: `int` raises at thousands of digits, and that would be an error of the server.
     if len(text) > _DIGITS or int(text) >= 1 << 63:
         raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
     return int(text)
@@ -97,10 +99,12 @@ def deletion_of(request: Request) -> Deletion:
         raise errors.bad_request(f"invalid DeleteOptions: {error}") from error
     conditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds")
+    # In the body, too, 0 is a wish of its own: only what is absent there is looked up in the query.
     if grace is None and "gracePeriodSeconds" in request.query:
         grace = integer(request, "gracePeriodSeconds")
     propagation = body.get("propagationPolicy") or request.query.get("propagationPolicy", "")
     orphan = body.get("orphanDependents")
+    # The field from before propagation policies; old clients still send it.
     if orphan is not None and not propagation:
         propagation = "Orphan" if orphan else "Background"
     choices = ["Foreground", "Background", "Orphan"]
@@ -142,6 +146,7 @@ def check_version(version: str, current: int) -> None:
         raise errors.bad_request(f"invalid resource version: {text}")
     if int(version or 0) > current:
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        # By this cause clients know that the server is behind them (its database was restored), and list again.
         details: Json = {"causes": [cause], "retryAfterSeconds": 1}
         text = f"Timeout: Too large resource version: {version}, current: {current}"
         raise Refusal(504, "Timeout", text, details)

@@ -36,6 +36,7 @@ def patched(request: Request, kind: ResourceType) -> Callable[[Json], Json]:
 
     def applied(obj: Json) -> Json:
         result = apply(obj)
+        # A small patch can put one deep value into another: the depth of the body alone bounds nothing.
         if is_too_deep(result):
             raise errors.is_invalid("", "", "", [errors.Cause("patch", f"Invalid value: {TOO_DEEP}")])
         return result
@@ -48,6 +49,8 @@ def _patch(request: Request, kind: ResourceType) -> Callable[[Json], Json]:
     if sent in _LATER:
         text = f"this server does not serve {_LATER[sent]}: send {MERGE} or {JSON_PATCH}"
         raise errors.unsupported_media(text)
+    # Kubernetes has strategic merges for built-in kinds only: a
+    # definition says nothing of how its lists are merged.
     if sent == STRATEGIC and not kind.custom:
         return _strategic(kind, _object(request.body))
     if sent == MERGE:
@@ -81,6 +84,7 @@ def _json_patch(body: bytes) -> Callable[[Json], Json]:
 
     def applied(obj: Json) -> Json:
         try:
+            # Operations change what they are given, and the object is compared with its old form afterwards.
             result = _applied(copy.deepcopy(obj), operations)
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, *_UNFIT) as error:
             raise Refusal(422, "Invalid", _REJECTED, {"causes": [{"message": str(error)}]}) from error
@@ -96,6 +100,7 @@ def _applied(obj: Json, operations: list[Json]) -> object:
     copied = 0
     for operation in operations:
         if operation["op"] == "copy":
+            # Counted before the operation: thirty doublings would otherwise make gigabytes of one request.
             copied += len(orjson.dumps(jsonpatch.JsonPointer(operation["from"]).resolve(obj)))
             if copied > MAX_COPIED:
                 text = "Unable to complete the copy, the accumulated size increase of copy is"

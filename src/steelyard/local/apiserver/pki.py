@@ -29,6 +29,7 @@ def server_context(folder: Path, host: str, now: datetime) -> ssl.SSLContext:
     if _is_due(folder / "ca.crt", now) or not _belong(folder / "ca.crt", folder / "ca.key"):
         _say_anew(folder / "ca.crt", folder / "ca.key")
         _make_authority(folder, now)
+        # A certificate of the authority before is refused by everybody who trusts the new one alone.
         (folder / "server.crt").unlink(missing_ok=True)
     if not _serves(folder / "server.crt", host, now):
         _say_anew(folder / "server.crt", folder / "server.key")
@@ -107,6 +108,8 @@ def _make_authority(folder: Path, now: datetime) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("steelyard-ca")
     builder = _builder(name, name, key.public_key(), now)
+    # OpenSSL 3 in its strict mode, Python's default since 3.13, takes no
+    # authority without constraints, usage and key ids.
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     usage = x509.KeyUsage(
         digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False,
@@ -115,6 +118,7 @@ def _make_authority(folder: Path, now: datetime) -> None:
     builder = builder.add_extension(usage, critical=True)
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = builder.add_extension(identifier, critical=False).sign(key, hashes.SHA256())
+    # After a crash between the two files they do not belong together, and both are made again.
     _write(folder / "ca.key", _private(key))
     _write(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
 
@@ -126,6 +130,7 @@ def _make_server(folder: Path, host: str, now: datetime) -> None:
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(_name("steelyard-kubernetes"), authority.subject, key.public_key(), now)
+    # Clients compare the name that they called with these alone; they read no common name any more.
     hosts = dict.fromkeys(["localhost", "127.0.0.1", host])
     alternative = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())

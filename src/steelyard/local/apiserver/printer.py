@@ -46,6 +46,7 @@ def _column(spec: Json) -> Column:
 
 def _shown(values: list[Any], kind: str) -> Any:
     first = values[0]
+    # A value of another type than the column's leaves the cell empty, as on a real server.
     if kind in ("integer", "number"):
         return first if isinstance(first, int | float) else None
     if len(values) == 1:

@@ -17,6 +17,7 @@ def assign_priority(store: Store, pod: Json) -> None:
     if priority_class and not name:
         spec["priorityClassName"] = priority_class["metadata"]["name"]
     value = priority_class["value"] if priority_class else 0
+    # Kubernetes' rule: a class gives the priority, and a number of one's own is refused.
     if spec.get("priority") not in (None, value):
         text = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
         text += f"priority admission controller computed {value} from the given PriorityClass name"

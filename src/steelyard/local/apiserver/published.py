@@ -49,8 +49,11 @@ def node_of(name: str) -> Node:
     """The compiled schema of this name; schemas may refer to themselves."""
     node = _nodes.get(name)
     if node is None:
+        # Entered before it is filled: a schema that refers to itself finds this very node.
         node = _nodes[name] = Node()
         fill(node, _index()[1][name], node_of)
+        # Its published schema is that of an IntOrString: only the name says that a
+        # number may have a fraction, and a text a unit.
         if name.endswith(".resource.Quantity"):
             node.type = "quantity"
     return node

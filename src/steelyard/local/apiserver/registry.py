@@ -54,6 +54,7 @@ class Registry:
     def define(self, crd: Json) -> None:
         """Serve what a definition says."""
         name = crd["metadata"]["name"]
+        # A version that the new spec does not serve must not go on being served.
         self.forget(name)
         self._custom[name] = kinds_of(crd)
         self._specs[name] = crd["spec"]
@@ -80,6 +81,7 @@ class Registry:
         spec, name = crd["spec"], crd["metadata"]["name"]
         wanted = spec["names"]
         words = {wanted["plural"], wanted["singular"], *(wanted.get("shortNames") or ())}
+        # A definition is no rival of its own earlier form.
         own = {id(kind) for kind in self._custom.get(name, ())}
         for kind in self._kinds.values():
             if kind.group != spec["group"] or id(kind) in own:

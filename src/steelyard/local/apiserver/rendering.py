@@ -40,6 +40,7 @@ def renderer(kind: ResourceType, request: Request) -> Renderer:
     """Choose the renderer by the first media type of Accept that is served."""
     for part in request.headers.get("accept", "").split(","):
         media = part.partition(";")[0].strip().lower()
+        # Clients in Go name protobuf first and JSON after it: what is not served here is passed over.
         if media not in _ACCEPTED:
             continue
         shape, version = _AS.search(part), _VERSION.search(part)
@@ -55,12 +56,15 @@ def renderer(kind: ResourceType, request: Request) -> Renderer:
 
 def _plain(kind: ResourceType) -> Renderer:
     def one(item: Item) -> bytes:
+        # The stored bytes are the answer: most reads parse nothing.
         return orjson.dumps(kind.convert_out(item.parsed())) if kind.convert_out else item.raw
 
     return Renderer(kind, one, one, partial(_list, kind, one))
 
 
 def _list(kind: ResourceType, one: Callable[[Item], bytes], items: Iterable[Item], metadata: Json) -> bytes:
+    # Joined as bytes: a list of thousands of objects would else hold the
+    # event loop, and with it leases and watches.
     head = orjson.dumps({"kind": kind.listed_as, "apiVersion": kind.api_version, "metadata": metadata})
     return head[:-1] + b',"items":[' + b",".join(map(one, items)) + b"]}"
 

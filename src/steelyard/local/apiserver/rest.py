@@ -87,6 +87,7 @@ class Rest:
     # ---- writing
 
     def _create(self, request: Request, target: Target) -> Response:
+        # The collection over all namespaces can be read only: nobody says where the object is to go.
         if target.kind.namespaced and target.namespace is None:
             raise errors.method_not_allowed()
         obj, options = read_object(request, target.kind), write_options(request, "CreateOptions")
@@ -106,6 +107,7 @@ class Rest:
         options = write_options(request, "PatchOptions")
         patch = patched(request, target.kind)
         item = self.objects.item(target.kind, target.key)
+        # In the version that the client knows: a JSON patch may test `apiVersion`.
         new = patch(self._out(target, item.parsed()))
         self._check_url(target, new)
         # In a replacement another uid is a conflict; to patch it is a mistake.
@@ -165,6 +167,7 @@ class Rest:
 
     def _delete_collection(self, request: Request, target: Target) -> Response:
         kind = target.kind
+        # Kubernetes has neither: one request would empty the whole server.
         if kind.bucket == "namespaces" or (kind.namespaced and target.namespace is None):
             raise errors.method_not_allowed()
         deletion, options = deletion_of(request), write_options(request, "DeleteOptions")

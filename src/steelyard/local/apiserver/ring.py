@@ -51,6 +51,8 @@ class Ring:
         """A quarter of what is allowed, so that the list is not cut at every write."""
         count, size = 0, self._bytes
         keep = self._max_events * 3 // 4
+        # The newest change is kept however large it is: a watch that reads in
+        # time must not be told that it is too old.
         while len(self._changes) - count > max(keep, 1) or (
             size > self._max_bytes * 3 // 4 and count < len(self._changes) - 1
         ):
@@ -72,6 +74,7 @@ class Ring:
 
     def cursor(self, version: int) -> int:
         """The position after `version`; Compacted where changes since then are forgotten."""
+        # A watch that began here would miss changes without knowing it; told so, its client lists again.
         if version < self.floor:
             raise Compacted
         return self._first + bisect_right(self._changes, version, key=lambda change: change.version)
@@ -85,6 +88,7 @@ class Ring:
     def wake(self) -> None:
         if self._wake and not self._wake.done():
             self._wake.set_result(None)
+        # Whoever waits from now on waits for the next change: a future is done only once.
         self._wake = None
 
     def close(self) -> None:
@@ -97,4 +101,5 @@ class Ring:
             return
         if self._wake is None:
             self._wake = asyncio.get_running_loop().create_future()
+        # Not `wait_for`, which would cancel the one future that all watches of this kind share.
         await asyncio.wait([self._wake], timeout=seconds)

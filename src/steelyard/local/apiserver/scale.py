@@ -35,6 +35,7 @@ def handle(objects: Objects, request: Request, target: Target) -> Response:
         case "PATCH":
             options = write_options(request, "PatchOptions")
             patch, obj = patched(request, target.kind), item.parsed()
+            # A Scale without a number cannot be shown; a patch may be what sets the first one.
             if field_of(obj, *scaling.replicas) is None:
                 _set(obj, scaling.replicas, 0)
             scale = patch(scale_of(target.kind, scaling, obj))
@@ -59,6 +60,7 @@ def scale_of(kind: ResourceType, scaling: Scaling, obj: Json) -> Json:
         "kind": KIND,
         "apiVersion": API_VERSION,
         "metadata": {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]},
+        # Go leaves out a zero of this field.
         "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
@@ -76,6 +78,7 @@ def _written(objects: Objects, target: Target, item: Item, scale: Json, options:
     metadata, replicas = _checked(target, scale)
     obj = item.parsed()
     _set(obj, scaling.replicas, replicas)
+    # The Scale's version is the object's: who scales what has changed since gets a conflict.
     obj["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or str(item.version)
     obj["metadata"]["uid"] = metadata.get("uid") or item.uid
     raw = objects.update(target.kind.stored, item, obj, options)

@@ -48,6 +48,7 @@ def compile_schema(schema: Json, resolve: Resolve = no_references) -> Node:
 def fill(node: Node, schema: Json, resolve: Resolve) -> None:
     """Compile into an existing node, which may already be referred to."""
     node.type = _type(schema)
+    # Go's decoder refuses what does not fit: a larger number would be taken here, and refused on a cluster.
     node.bits = 32 if node.type == "int-or-string" or schema.get("format") == "int32" else 64
     node.nullable = bool(schema.get("nullable"))
     node.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
@@ -113,6 +114,7 @@ def _drop_fields(node: Node, value: Json, path: str, unknown: list[str]) -> None
         where = f"{path}.{name}" if path else name
         if below is not None:
             _drop(below, value[name], where, unknown)
+        # A whole object within another has these three, whether its schema names them or not.
         elif not node.preserve and not (node.embedded and name in ("apiVersion", "kind", "metadata")):
             unknown.append(where)
             del value[name]
@@ -129,7 +131,9 @@ def fill_defaults(node: Node, value: Any) -> None:
     elif isinstance(value, dict):
         for name, below in (node.properties or {}).items():
             if below.default is not _MISSING and _absent(below, value.get(name, _MISSING)):
+                # A copy: the next object would otherwise get what this one has made of it.
                 value[name] = copy.deepcopy(below.default)
+            # Kubernetes drops such a null instead of refusing it: clients that write every field send many.
             if name in value and value[name] is None and below.type and not below.nullable:
                 del value[name]
             if name in value:
@@ -194,6 +198,7 @@ def check_time(text: str) -> None:
     """ValueError or OverflowError for what is no moment in RFC 3339, or one outside the years 1 to 9999."""
     if not _TIME.fullmatch(text):
         raise ValueError(text)
+    # In UTC, too: a time in the first hours of year 1 east of Greenwich is before all times that others can read.
     datetime.fromisoformat(text).astimezone(UTC)
 
 
@@ -213,6 +218,7 @@ def _fits(node: Node, value: object) -> bool:  # noqa: PLR0911
         case "integer":
             return _is_integer(value, node.bits)
         case "number":
+            # To Python true is a number.
             return isinstance(value, int | float) and not isinstance(value, bool)
         case "boolean":
             return isinstance(value, bool)

@@ -31,8 +31,10 @@ def selection(kind: ResourceType, labels: str, fields: str, namespace: str | Non
         else []
     )
     for name in requirements:
+        # As a real server: a selector by another field would be served here, and fail on a cluster.
         if name not in _NAMES and name not in kind.selectable:
             raise errors.bad_request(f"field label not supported: {name}")
+    # Most watches select nothing: they are spared a test of every change.
     if namespace is None and not label_tests and not field_tests:
         return everything
     shallow = all(name in _NAMES for name in requirements)

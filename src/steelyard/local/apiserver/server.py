@@ -69,6 +69,8 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     registry = Registry()
     for _ in range(store.unreadable):
         config.faults.count("store", "row")
+    # The store keeps it, as a listener of its commits. Before all else:
+    # stored objects of a kind need their definition.
     Definitions(store, registry, clock, config.faults)
     objects = Objects(store, clock, ServerAdmission(store, config.service_network))
     kind = registry.stored("namespaces")
@@ -100,6 +102,7 @@ async def serve(config: ApiServerConfig, clock: Clock | None = None) -> AsyncIte
     context = pki.server_context(config.pki, config.host, clock.now())
     parts = await make_parts(config, clock)
     transport = Transport(parts.core, config.tokens)
+    # Cancelled when the client goes: a watch that nobody reads would else run on until its next change.
     site = web.Server(transport.answer, access_log=None, handler_cancellation=True)
     try:
         listener = await asyncio.get_running_loop().create_server(
@@ -121,5 +124,6 @@ async def serve(config: ApiServerConfig, clock: Clock | None = None) -> AsyncIte
             await asyncio.gather(*tasks, return_exceptions=True)
             await site.shutdown(timeout=2)
     finally:
+        # No listener came up, because the port is taken for one: the database's lock must not stay.
         if not parts.store.closed:
             parts.store.close()

@@ -60,6 +60,7 @@ class Bucket:
             objects[key[1]] = item
             return
         objects.pop(key[1], None)
+        # An empty namespace would stay in the index of every kind for ever.
         if not objects:
             del self.namespaces[key[0]]
 
@@ -93,6 +94,7 @@ class Store:
     def bucket(self, kind: str) -> Bucket:
         contents = self._buckets.get(kind)
         if contents is None:
+            # Changes from before the start are in no ring: a watch from an older version is told to list again.
             contents = self._buckets[kind] = Bucket(Ring(self._floors.get(kind, self.start)))
         return contents
 
@@ -133,7 +135,9 @@ class Store:
         if self._turn is None:
             loop = asyncio.get_running_loop()
             self._turn = loop.create_future()
+            # Else asyncio would report an error that nobody waited for, which its writer has been told.
             self._turn.add_done_callback(_retrieved)
+            # At the end of this turn of the loop: all that was written in it shares one flush to the disk.
             loop.call_soon(self._commit)
 
     def _apply(self, kind: str, old: Item | None, new: Item | None) -> None:
@@ -156,6 +160,7 @@ class Store:
     async def settled(self) -> None:
         """Wait until everything written so far is durable; OSError when it could not be."""
         if self._turn is not None:
+            # A caller that is cancelled must not cancel the turn of all others.
             await asyncio.shield(self._turn)
 
     def _commit(self) -> None:
@@ -167,10 +172,12 @@ class Store:
             if self._database:
                 self._database.commit(self.version, _rows(changes))
         except OSError as error:
+            # In reverse: an object that was written twice in the turn gets back what it was before the first.
             for change in reversed(changes):
                 self._apply(change.kind, None if change.removed else change.new, change.old)
             turn.set_exception(error)
             return
+        # Only now do watches see it (answers and watch events go out after the commit).
         self.committed = changes[-1].version
         for change in changes:
             self.bucket(change.kind).ring.append(change)

@@ -59,6 +59,7 @@ def _value(node: Node, old: Any, new: Any) -> Any:
         return strategic_merge(node, old if isinstance(old, dict) else {}, new)
     if isinstance(new, list) and node.merge_key is not None:
         before = old if isinstance(old, list) else []
+        # A list of plain values, such as finalizers, is merged as a set.
         if not node.merge_key:
             return before + [item for item in new if item not in before]
         return _items(node.items or _ANY, node.merge_key, before, new)
@@ -72,6 +73,7 @@ def _items(node: Node, key: str, old: list[Json], new: list[Json]) -> list[Json]
     for element in new:
         directive = element.get(_PATCH, "merge")
         if directive == "replace":
+            # An element that holds nothing but the directive only says that the list is replaced.
             if rest := {name: value for name, value in element.items() if name != _PATCH}:
                 merged.append(rest)
             continue
@@ -98,6 +100,8 @@ def _ordered(items: list[Any], order: list[Any], before: list[Any], key: str) ->
     own = [item for item in items if name_of(item) not in wanted]
     result: list[Any] = []
     for element in known:
+        # As kubectl's own merge has it: an apply that names two containers
+        # keeps an injected third one where it was.
         while own and _is_before(name_of(own[0]), name_of(element), was):
             result.append(own.pop(0))
         result.append(element)

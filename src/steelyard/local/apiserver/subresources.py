@@ -19,6 +19,7 @@ def bind(objects: Objects, request: Request, target: Target) -> Response:
     item = objects.item(target.kind, target.key)
     pod = item.parsed()
     uid = field_of(binding, "metadata", "uid")
+    # Two schedulers may bind at once: the second learns of it, and the Pod starts once.
     if pod["spec"].get("nodeName"):
         text = f'pod {target.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
         raise errors.conflict("", "pods/binding", target.name, text)
@@ -47,10 +48,12 @@ def evict(objects: Objects, request: Request, target: Target) -> Response:
     conditions = wanted.get("preconditions") or {}
     item = objects.item(target.kind, target.key)
     deletion = Deletion(wanted.get("gracePeriodSeconds"), uid=str(conditions.get("uid") or ""))
+    # Before the condition is written: what is refused leaves no trace.
     objects.check_preconditions(target.kind, item, deletion)
     if not (options.dry_run or item.deleting):
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
         _set_condition(objects, target, condition | {"message": "Eviction API: evicting"})
+    # Read again: the condition was a write, and its version is another.
     objects.delete(target.kind, objects.item(target.kind, target.key), deletion, options)
     return _done()
 
@@ -75,4 +78,5 @@ def _set_condition(objects: Objects, target: Target, condition: Json) -> None:
     others = [other for other in status.get("conditions") or () if other["type"] != condition["type"]]
     times = {"lastProbeTime": None, "lastTransitionTime": objects.clock.stamp()}
     status["conditions"] = [*others, condition | times]
+    # Past the rules of an update: only this condition, the server's own, differs from what is stored.
     objects.store.put(target.kind.bucket, pod)

@@ -170,6 +170,7 @@ def _definition(column: Column) -> Json:
 
 def _row(columns: Sequence[Column], obj: Json, include: str, now: datetime) -> Json:
     row: Json = {"cells": [column.cell(obj, now) for column in columns]}
+    # kubectl asks for the object where it needs more than the cells, for `--sort-by` for one.
     if include == "Object":
         row["object"] = obj
     elif include != "None":

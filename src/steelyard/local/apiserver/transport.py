@@ -38,10 +38,12 @@ class Transport:
         if body is None:
             refusal = Refusal(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
             answer = _whole(json_response(refusal.status(), 413))
+            # The rest of the body was not read: on this connection it would be taken for the next request.
             answer.force_close()
             return answer
         headers = {name.lower(): value for name, value in request.headers.items()}
         incoming = Request(request.method, request.path, dict(request.query), headers, body, user or "")
+        # SPDY, which older clients speak, comes by POST: it is told there that only WebSocket is served.
         if request.method in ("GET", "POST") and _EXEC.fullmatch(request.path):
             incoming = replace(incoming, command=tuple(request.query.getall("command", ())))
             execution = await self._core.execution(incoming)
@@ -69,6 +71,7 @@ class Transport:
 
 async def _body(request: web.BaseRequest) -> bytes | None:
     """None where it is too large. aiohttp's own `read` ends at 1 MiB, with a page of plain text."""
+    # A declared length is refused before anything is read; a body in chunks declares none, and is counted below.
     if request.content_length is not None and request.content_length > MAX_BODY:
         return None
     body = bytearray()
@@ -100,6 +103,7 @@ async def _executed(request: web.BaseRequest, wanted: Execution) -> web.StreamRe
 def _headers(response: Response) -> list[tuple[str, str]]:
     headers = [("Content-Type", response.content_type), ("Cache-Control", "no-cache, private")]
     for warning in response.warnings:
+        # The text of a Warning is a quoted string (RFC 7234); 299 is the code that Kubernetes' clients show.
         text = warning.replace("\\", "\\\\").replace('"', '\\"')
         headers.append(("Warning", f'299 - "{text}"'))
     if response.retry_after:
@@ -125,6 +129,7 @@ async def _stream(request: web.BaseRequest, response: Response) -> web.StreamRes
                 await answer.write(chunk)
             await answer.write_eof()
         except (ConnectionError, asyncio.CancelledError):
+            # A client that is gone is the usual end of a watch; anything else is an error, and is not swallowed.
             if request.transport is not None and not request.transport.is_closing():
                 raise
     return answer

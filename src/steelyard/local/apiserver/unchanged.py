@@ -37,6 +37,7 @@ def is_unchanged(schema: Json, new: Any, old: Any, path: Sequence[str | int]) ->
 
 def _item_before(schema: Json, item: Any, old: list[Any]) -> Any:
     if schema.get("x-kubernetes-list-type") != "map":
+        # Only a list map says which old item is the same: at another place an item of another list is a new one.
         return _NONE
     key = key_of(schema, item)
     return next((item for item in old if key_of(schema, item) == key), _NONE)

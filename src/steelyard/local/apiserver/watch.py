@@ -68,9 +68,12 @@ class Watch:
                 return
             if events := b"".join(self._event(change) for change in changes):
                 yield events
+            # A bookmark moves a quiet watch on: without it the client's version
+            # grows old, and its next watch is answered 410.
             elif self.options.bookmarks and waited and not changes and not ring.closed:
                 yield self._bookmark(self.store.committed)
             left = end - self.monotonic()
+            # A closed ring is read to its end first: the last changes, removals among them, still go out.
             if left <= 0 or (ring.closed and not changes):
                 return
             await ring.changed(min(left, self.options.bookmark_seconds))
@@ -81,11 +84,14 @@ class Watch:
         now = not change.removed and self.selects(change.new)
         if now:
             return _framed(b"MODIFIED" if was else b"ADDED", self.render(change.new))
+        # Neither before nor now in the selection: for this watcher nothing has happened.
         if not was:
             return b""
         if change.removed:
             return _framed(b"DELETED", self.render(change.new))
         assert change.old is not None
+        # The object lives on outside the selection. Clients get its old state
+        # with the new version, from which they go on.
         return _framed(b"DELETED", self.render(_at_version(change.old, change.version)))
 
     def _bookmark(self, version: int, *, initial_end: bool = False) -> bytes:

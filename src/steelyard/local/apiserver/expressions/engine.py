@@ -13,6 +13,7 @@ def load() -> None:
     """Import the engine; from then on `import cel` costs nothing."""
     if _COMMAND_LINE in sys.modules:
         return
+    # An empty module in its place: the package imports its command line by itself, and never uses it.
     sys.modules[_COMMAND_LINE] = ModuleType(_COMMAND_LINE)
     try:
         importlib.import_module("cel")

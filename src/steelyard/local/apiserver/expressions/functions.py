@@ -40,6 +40,7 @@ def functions() -> dict[str, Function]:
 
 def known_functions() -> frozenset[str]:
     """Return the functions that a rule may call, by the names that the engine reports."""
+    # The engine reports `sets.contains` as `contains`.
     return frozenset(_ENGINE.split()) | {name.rpartition(".")[2] for name in functions()}
 
 
@@ -77,6 +78,7 @@ def why_slow(pattern: str) -> str:
         return f"regular expression too long: at most {MAX_PATTERN} characters are taken here"
     if _repeats(pattern) > MAX_REPEATS:
         return f"regular expression with more than {MAX_REPEATS} repetitions, or that repeats a repetition"
+    # Go's expressions (RE2) have none of these either: a rule that needs them works on no real server.
     if re.search(r"\(\?(?:[=!]|<[=!]|P=|\()|\\[1-9]", pattern):
         return "regular expression that looks around or back"
     return ""
@@ -95,6 +97,7 @@ def _repeats(pattern: str) -> int:
             case ")" if len(inside) > 1:
                 held = inside.pop()
                 inside[-1] += held
+                # A repetition of a repetition, such as (a+)+, can take Python exponential time.
                 if held and pattern[token.end() : token.end() + 1] in ("*", "+", "{"):
                     return MAX_REPEATS + 1
             case "*" | "+" | "{":

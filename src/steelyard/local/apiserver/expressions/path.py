@@ -33,6 +33,7 @@ def joined(path: str, below: str, schema: Json) -> str:
     for part in parts_of(below):
         extra = schema.get("additionalProperties")
         keyed = isinstance(extra, dict)
+        # A key of a map is written in brackets, since it may hold dots itself.
         path = f"{path}[{part}]" if keyed else f"{path}.{part}".removeprefix(".")
         schema = extra if isinstance(extra, dict) else (schema.get("properties") or {}).get(part) or {}
     return path

@@ -48,11 +48,13 @@ class Program:
         try:
             parts, end = [], 0
             for literal in _LITERAL.finditer(source):
+                # Only outside of texts: `size(` in a literal is what the user wrote.
                 parts += [_SIZE.sub(SIZE, source[end : literal.start()]), literal[0]]
                 end = literal.end()
             self._program: Compiled = cel.compile("".join(parts) + _SIZE.sub(SIZE, source[end:]))
         except ValueError as error:
             text = str(error).partition("ERROR: ")[2] or str(error)
+            # The user wrote `size`, and is told of no other name.
             raise BadExpression(text.splitlines()[0].replace(SIZE, "size")) from error
         self.variables = frozenset(self._program.variables())
         self.functions = frozenset(
@@ -64,6 +66,8 @@ class Program:
     def run(self, values: dict[str, Any]) -> Any:
         import cel
 
+        # Asked before it runs: the engine has no budget of its own, and an evaluation cannot be ended
+        # from outside (one object cannot stop the embedded Kubernetes).
         if self.nesting and _most_items(values) ** self.nesting > MAX_STEPS:
             raise Failed(OVER_BUDGET)
         try:

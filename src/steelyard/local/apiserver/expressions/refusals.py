@@ -34,10 +34,12 @@ def refused(rule: Json, schema: Json, path: str, apart: str) -> Iterator[Cause]:
         yield required(f"{path}.rule", "rule is not specified")
         return
     yield from _wording(rule, schema, path)
+    # Kubernetes' rule: in a list without keys nobody can say which old item belongs to a new one.
     if apart and re.search(r"\boldSelf\b", rule["rule"]) and not rule.get("optionalOldSelf"):
         detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {apart}"
         yield invalid(f"{path}.rule", text, detail)
         return
+    # The rule of immutable fields needs no engine, and is right for every type.
     if text != IMMUTABLE and (fault := _fault(text, rule, schema, bool)):
         yield Cause(f"{path}.rule", f"Invalid value: {_in_go(rule)}: {fault}")
     message = (rule.get("messageExpression") or "").strip()
@@ -62,6 +64,7 @@ def _in_go(rule: Json) -> str:
     empty = {"Reason": None, "OptionalOldSelf": None}
     shown = {name: rule.get(key, empty.get(name, "")) for name, key in keys.items()}
     text = orjson.dumps(shown).decode()
+    # Go's JSON writer escapes these three characters, for the sake of HTML.
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
@@ -77,6 +80,7 @@ def _fault(source: str, rule: Json, schema: Json, wanted: type[bool] | type[str]
     try:
         value = program.run(values)
     except Failed as failure:
+        # A failure on the example proves something only where every object has the example's types and keys.
         fault = failure.fault and not is_loose(schema)
         return f"compilation failed: ERROR: {failure}" if fault else ""
     if isinstance(value, wanted):

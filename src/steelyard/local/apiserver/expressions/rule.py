@@ -47,6 +47,8 @@ class Rule:
 
     def cause(self, change: Change, path: str) -> Cause | None:
         """Return the cause if the change breaks the rule."""
+        # Kubernetes' rule: a transition rule holds for updates, unless it
+        # says that it can do without the old value.
         if self.reads_old and not self.optional_old and change.is_new:
             return None
         if change.is_none and (not self.reads_old or self.program is None):

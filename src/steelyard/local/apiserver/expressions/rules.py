@@ -33,6 +33,8 @@ def ruled(schema: Json, *, root: bool = True) -> Ruled | None:
     result = Ruled(rooted(schema) if root else schema)
     result.rules = [rule_of(validation) for validation in schema.get("x-kubernetes-validations") or ()]
     for name, property_schema in (schema.get("properties") or {}).items():
+        # Kubernetes ignores what a definition says of the metadata at its root:
+        # the server's own schema is the one that counts.
         if (not root or name != "metadata") and (below := ruled(property_schema, root=False)):
             result.properties[name] = below
     if isinstance(items := schema.get("items"), dict):
@@ -46,6 +48,7 @@ def rule_causes(rules: Ruled | None, obj: Json, old: Json | None, causes: list[C
     """Return the causes of broken rules, unless `causes` of the schema already prevent their evaluation."""
     if rules is None:
         return []
+    # Values of other types than the schema's would make rules fail for reasons that are none of theirs.
     if any(cause.reason in _BLOCKING for cause in causes):
         return [Cause("<nil>", f"Invalid value: null: {UNCHECKED}")]
     return list(_causes(rules, obj, ABSENT if old is None else old, ""))

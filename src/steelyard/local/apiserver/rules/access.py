@@ -35,6 +35,7 @@ def _default_binding(binding: Json) -> None:
 
 def _check_binding(binding: Json, old: Json | None) -> list[Cause]:
     role = binding["roleRef"]
+    # Who may edit a binding, to add a subject, must not thereby give away another role.
     if old is not None and role != old["roleRef"]:
         return [invalid("roleRef", role, "cannot change roleRef")]
     causes = []

@@ -18,6 +18,7 @@ def _data_causes(obj: Json, *fields: str) -> list[Cause]:
         for key, value in (obj.get(field) or {}).items():
             size += len(value)
             causes += data_key_causes(key, f"{field}[{key}]")
+    # The values are counted as base64, which is a third longer than what Kubernetes bounds.
     if size > _MAX_BYTES * 4 // 3:
         causes.append(Cause("[]", f"Too long: may not be more than {_MAX_BYTES} bytes", "FieldValueTooLong"))
     return causes
@@ -51,6 +52,7 @@ def _base64_causes(data: Json, path: str) -> list[Cause]:
 
 def _default_secret(obj: Json) -> None:
     defaults(obj, type="Opaque")
+    # Kubernetes takes this field and never returns it: it is a way to write `data` without base64.
     if plain := obj.pop("stringData", None):
         encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
         obj["data"] = {**(obj.get("data") or {}), **encoded}
@@ -62,11 +64,13 @@ def _check_secret(obj: Json, old: Json | None) -> list[Cause]:
 
 
 def _prepare_namespace(obj: Json) -> None:
+    # It keeps the namespace until it is empty (`lifecycle.py`).
     obj["spec"] = {"finalizers": ["kubernetes"]}
     obj["status"] = {"phase": "Active"}
 
 
 def _default_namespace(obj: Json) -> None:
+    # Every server sets this label: policies select namespaces by their names with it.
     obj["metadata"]["labels"] = {
         **(obj["metadata"].get("labels") or {}),
         "kubernetes.io/metadata.name": obj["metadata"].get("name", ""),

@@ -25,6 +25,7 @@ _TAGGED = re.compile(r"[:@][^/]*$")
 
 def complete_container(container: Json) -> None:
     image = container.get("image") or ""
+    # Kubernetes' default: what may change under its name is pulled each time, a digest never changes.
     untagged = not _TAGGED.search(image) or (image.endswith(":latest") and "@" not in image)
     defaults(
         container,
@@ -60,6 +61,7 @@ def container_causes(container: Json, path: str, volumes: set[str], grace: int =
 
 def init_container_causes(container: Json, path: str) -> list[Cause]:
     """Return the faults of fields that only containers that run on may have."""
+    # A sidecar: it starts among the init containers and runs on beside the others.
     if container.get("restartPolicy") == "Always":
         return []
     text = "may not be set for init containers without restartPolicy=Always"

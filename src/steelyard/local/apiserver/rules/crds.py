@@ -14,6 +14,7 @@ from steelyard.types import Json
 
 
 def _prepare(crd: Json) -> None:
+    # Which names are accepted only `definitions.py` says, once the definition is committed.
     crd["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
     names = field_of(crd, "spec", "versions") or []
     crd["status"]["storedVersions"] = [
@@ -38,6 +39,7 @@ def _check(crd: Json, old: Json | None) -> list[Cause]:
     if spec["conversion"]["strategy"] != "None":
         causes.append(forbidden_field("spec.conversion.strategy", "this server converts by no webhook"))
     causes += _version_causes(spec["versions"])
+    # Objects are stored by these names: under others they would not be found again.
     for name in ("group", "scope", "names.kind", "names.plural"):
         causes += immutable(crd, old, f"spec.{name}")
     return causes
@@ -73,6 +75,7 @@ def _version_causes(versions: list[Json]) -> list[Cause]:
     if sum(bool(version.get("storage")) for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
         causes.append(invalid("spec.versions", [v.get("name") for v in versions], text))
+    # Kubernetes keeps what all versions share at the top of the definition, and names its faults there.
     together = all(version.get("schema") == versions[0].get("schema") for version in versions)
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"

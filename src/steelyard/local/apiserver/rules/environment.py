@@ -107,6 +107,7 @@ def resource_field_causes(source: Json, path: str) -> list[Cause]:
     if name not in _RESOURCES and not re.fullmatch(r"(limits|requests)\.hugepages-.+", name):
         return [unsupported(f"{path}.resource", name, _RESOURCES)]
     divisor = source.get("divisor")
+    # Kubernetes reads a divisor of 0 as 1.
     if divisor is None or not amount_of(divisor):
         return []
     causes = quantity_causes(divisor, f"{path}.divisor")

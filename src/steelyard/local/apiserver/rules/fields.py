@@ -68,6 +68,7 @@ def percent(value: int | str | None) -> int | None:
     """The number of a percentage; None for what is none."""
     if not isinstance(value, str) or not _PERCENT.fullmatch(value):
         return None
+    # A longer one only has to be too large: `int` refuses texts of thousands of digits.
     return int(value[:-1]) if len(value) < 20 else MAX_INT32
 
 
@@ -124,6 +125,7 @@ def is_ip(value: object) -> bool:
         ipaddress.ip_address(str(value))
     except ValueError:
         return False
+    # With a zone an address is one of a single machine's network card, and Go's parser takes none here.
     return "%" not in str(value)
 
 

@@ -49,6 +49,7 @@ def complete_pod_spec(spec: Json) -> None:
         schedulerName="default-scheduler",
     )
     if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        # Two names of one field, of which the second is the older: clients read either.
         spec |= {"serviceAccountName": account, "serviceAccount": account}
     for container in (spec.get("initContainers") or []) + (spec.get("containers") or []):
         complete_container(container)
@@ -127,6 +128,7 @@ def _quality(spec: Json) -> str:
         return "BestEffort"
     for amounts in resources:
         limits, requests = amounts.get("limits") or {}, amounts.get("requests") or {}
+        # Guaranteed takes limits of both in every container, and no request below them.
         if not {"cpu", "memory"} <= limits.keys() or any(requests.get(k, v) != v for k, v in limits.items()):
             return "Burstable"
     return "Guaranteed"
@@ -138,6 +140,7 @@ def _default(pod: Json) -> None:
     defaults(spec, serviceAccountName="default", serviceAccount="default", enableServiceLinks=True)
     for container in (spec.get("initContainers") or []) + (spec.get("containers") or []):
         resources = container["resources"]
+        # Kubernetes' rule: what is limited is requested as much, unless it is requested otherwise.
         for name, limit in (resources.get("limits") or {}).items():
             resources.setdefault("requests", {}).setdefault(name, limit)
 

@@ -22,6 +22,7 @@ def resource_causes(resources: Json, path: str) -> list[Cause]:
     for name, value in requests.items():
         if name in limits:
             causes += _pair_causes(name, value, limits[name], path)
+        # A device cannot be promised twice: what is requested of it is also its limit.
         elif _is_counted(name) and "/" in name:
             text = "Limit must be set for non overcommitable resources"
             causes.append(required(f"{path}.limits", text))
@@ -39,6 +40,7 @@ def _pair_causes(name: str, request: object, limit: object, path: str) -> list[C
 
 def _is_counted(name: str) -> bool:
     """Counted in pieces: all but Kubernetes' own."""
+    # A name without a domain, or in Kubernetes' own, is of Kubernetes; all other names are of devices.
     return name in _COUNTED or ("/" in name and "kubernetes.io/" not in name)
 
 

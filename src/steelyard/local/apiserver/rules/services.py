@@ -35,6 +35,7 @@ def _check(service: Json, old: Json | None) -> list[Cause]:
         return [unsupported("spec.type", spec["type"], ["ClusterIP"])]
     causes = labels_causes(spec.get("selector") or {}, "spec.selector")
     ports = spec.get("ports") or []
+    # A headless Service only gives names to its Pods, and forwards no port.
     if not ports and spec.get("clusterIP") != "None":
         causes.append(required("spec.ports"))
     for index, port in enumerate(ports):
@@ -45,6 +46,7 @@ def _check(service: Json, old: Json | None) -> list[Cause]:
     for index, address in enumerate(spec.get("externalIPs") or ()):
         causes += ip_causes(address, f"spec.externalIPs[{index}]")
     before = (old or {}).get("spec") or {}
+    # Clients have resolved the Service's name to this address, and go on calling it.
     if before.get("clusterIP") and spec.get("clusterIP") and spec["clusterIP"] != before["clusterIP"]:
         causes.append(invalid("spec.clusterIPs[0]", spec["clusterIPs"], "may not change once set"))
     return causes

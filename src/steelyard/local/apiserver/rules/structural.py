@@ -36,6 +36,7 @@ def _causes(schema: Json, path: str, *, root: bool, apart: str) -> Iterator[Caus
     if isinstance(extra := schema.get("additionalProperties"), dict):
         yield from _causes(extra, f"{path}.additionalProperties", root=False, apart=apart)
     for name, property_schema in (schema.get("properties") or {}).items():
+        # The server's own schema of metadata counts, whatever a definition says of it.
         if root and name == "metadata":
             continue
         yield from _causes(property_schema, f"{path}.properties[{name}]", root=False, apart=apart)
@@ -55,6 +56,7 @@ def _own_causes(schema: Json, path: str, *, root: bool) -> Iterator[Cause]:
     if kind == "array" and "items" not in schema:
         yield required(f"{path}.items", "must be specified")
     if "default" in schema:
+        # A default that its own schema refuses would make every object invalid that leaves the field out.
         for cause in Validator(schema).causes_of(schema["default"]):
             yield Cause(f"{path}.default", cause.message, cause.reason)
     for name in _REFUSED:

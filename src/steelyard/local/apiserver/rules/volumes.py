@@ -37,6 +37,7 @@ _PROPAGATIONS = ["Bidirectional", "HostToContainer", "None"]
 
 def complete_volume(volume: Json) -> None:
     if not any(volume.keys() - {"name"}):
+        # Kubernetes' default for a volume that names no source.
         volume["emptyDir"] = {}
     for source in ("configMap", "secret", "projected", "downwardAPI"):
         if source in volume:

@@ -33,6 +33,7 @@ def _template_causes(obj: Json, *, policies: list[str]) -> list[Cause]:
     path = "spec.template"
     causes = labels_causes(field_of(template, "metadata", "labels") or {}, f"{path}.labels")
     causes += pod_spec_causes(template["spec"], f"{path}.spec")
+    # A policy that does not exist at all has been named by the checks of the Pod already.
     if not causes and template["spec"]["restartPolicy"] not in policies:
         causes.append(unsupported(f"{path}.spec.restartPolicy", template["spec"]["restartPolicy"], policies))
     return causes
@@ -51,9 +52,11 @@ def _prepare_job(job: Json) -> None:
         template["metadata"] = {}
     if not spec.get("manualSelector"):
         own = {_UID: metadata["uid"], _NAME: metadata["name"]}
+        # The same labels as they were called before they had a domain: programs still select by them.
         own |= {"controller-uid": metadata["uid"], "job-name": metadata["name"]}
         template["metadata"]["labels"] = {**(template["metadata"].get("labels") or {}), **own}
         spec.setdefault("selector", {}).setdefault("matchLabels", {})[_UID] = metadata["uid"]
+    # Kubernetes' default: a Job without labels has those of its Pods.
     if not metadata.get("labels"):
         metadata["labels"] = dict(template["metadata"].get("labels") or {})
 
@@ -97,9 +100,11 @@ def _check_job(job: Json, old: Json | None) -> list[Cause]:
         causes.append(unsupported("spec.completionMode", spec["completionMode"], ["NonIndexed", "Indexed"]))
     causes += _template_causes(job, policies=policies)
     frozen = ["spec.completionMode", "spec.selector"]
+    # A queue may still place a suspended Job: until it goes on, Kubernetes lets its template change.
     if not (spec.get("suspend") and field_of(old, "spec", "suspend")):
         frozen.append("spec.template")
     if spec["completionMode"] != "Indexed":
+        # Kubernetes' rule: only an indexed Job may grow and shrink once it is there.
         frozen.append("spec.completions")
     return causes + immutable(job, old, *frozen)
 
@@ -185,6 +190,7 @@ def _rolling_causes(rolling: Json, path: str) -> list[Cause]:
     unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
     where = f"{path}.maxUnavailable"
     causes = share(unavailable, where) + share(surge, f"{path}.maxSurge")
+    # With neither, no Pod may go before a new one is there, and no new one be made before one goes.
     if not causes and not any(
         (percent(limit) or 0) if isinstance(limit, str) else limit for limit in (unavailable, surge)
     ):
