@@ -4,9 +4,11 @@ On the real vLLM for processors and the tiny model of `make test-engines`, which
 
 * `engine`: our engine beside a bare aiohttp loop, at fixed numbers of calls in flight, and ours at `auto`;
 * `ready`: the time until a served folder answers, beside the same command started by hand;
-* `session`: the same bare loop through a session's endpoint of the platform, and at its replica.
+* `session`: the same bare loop through a session's endpoint of the platform, and at its replica;
+* `curves`: `auto` beside fixed numbers in simulations of real servers' rates by calls in flight, without any server.
 
-Variants take turns, so that what else the machine does falls on all of them; of each the best round counts.
+Variants take turns, so that what else the machine does falls on all of them; of each the best round counts. The share
+of a session's endpoint is also given as the median over rounds of its rate beside the replica's of the same round.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,6 +27,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.evaluation.prompts import write
+from steelyard.evaluation.limit import AUTO as LIMIT_AUTO
+from steelyard.evaluation.limit import Concurrency, Limit
+from steelyard.evaluation.test_limit import H100, TWO_CORES, seconds_of
 from steelyard.kube.client import connect
 from steelyard.kube.resource import PODS
 from tests.engines.model_servers import checks, prepared
@@ -32,6 +38,9 @@ from tests.engines.model_servers.serving import serving
 ROOT = Path(__file__).parent.parent.parent
 CALLS = (64, 256, 1024)
 SESSION_CALLS = (64, 256)
+CURVE_ROWS = (6_000, 20_000)
+SPREAD = 0.5
+"""Standard deviation of the lengths of simulated answers, as a share of their mean."""
 TOKENS = 16
 ARGUMENTS = ("--enforce-eager", "--max-num-seqs", "256")
 AUTO = "auto"
@@ -63,14 +72,19 @@ def rate(loop: Loop, folder: Path, rows: int) -> float:
 
 def best_rates(loops: Mapping[str, Loop], folder: Path, rows: int, rounds: int) -> dict[str, float]:
     """Rows a second of each loop in its best round; the first round warms the server up, and does not count."""
-    best = dict.fromkeys(loops, 0.0)
+    return {name: max(rates) for name, rates in rates_of(loops, folder, rows, rounds).items()}
+
+
+def rates_of(loops: Mapping[str, Loop], folder: Path, rows: int, rounds: int) -> dict[str, list[float]]:
+    """Rows a second of each loop, by round; what comes before the first round warms the server up."""
+    rates: dict[str, list[float]] = {name: [] for name in loops}
     rate(next(iter(loops.values())), folder, rows)
     for number in range(rounds):
         for name, loop in loops.items():
             measured = rate(loop, folder, rows)
-            best[name] = max(best[name], measured)
+            rates[name].append(measured)
             print(f"round {number + 1}: {name}: {measured:.1f} rows/s", file=sys.stderr, flush=True)
-    return best
+    return rates
 
 
 def measure_engine(model: Path, folder: Path, rows: int, rounds: int) -> dict[str, float]:
@@ -138,9 +152,24 @@ def measure_session(model: Path, folder: Path, scratch: Path, rows: int, rounds:
         for calls in SESSION_CALLS:
             loops[f"replica, {calls}"] = ("bare", str(calls), replica, {})
             loops[f"session, {calls}"] = ("bare", str(calls), url[1], key)
-        return best_rates(loops, folder, rows, rounds)
+        rates = rates_of(loops, folder, rows, rounds)
+        figures = {name: max(measured) for name, measured in rates.items()}
+        for calls in SESSION_CALLS:
+            pairs = zip(rates[f"session, {calls}"], rates[f"replica, {calls}"], strict=True)
+            figures[f"median share, {calls}"] = statistics.median(ours / theirs for ours, theirs in pairs)
+        return figures
     finally:
         checks.run([*STEELYARD, "down", *where])
+
+
+def measure_curves() -> dict[str, float]:
+    """Rate of `auto` as a share of the best fixed number's, on curves of real servers."""
+    shares = {}
+    for name, curve in {"H100": H100, "two cores": TWO_CORES}.items():
+        for rows in CURVE_ROWS:
+            best = min(seconds_of(Limit(Concurrency(calls)), curve, rows, SPREAD) for calls in CALLS)
+            shares[f"{name}, {rows:,} rows"] = best / seconds_of(Limit(LIMIT_AUTO), curve, rows, SPREAD)
+    return shares
 
 
 def replica_url(state: Path) -> str:
@@ -185,11 +214,19 @@ def shown(parts: Mapping[str, Mapping[str, float]]) -> str:
     if session := parts.get("session"):
         rows = [
             [str(calls), f"{session[f'replica, {calls}']:.1f}", f"{session[f'session, {calls}']:.1f}",
-             f"{session[f'session, {calls}'] / session[f'replica, {calls}']:.1%}"]
+             f"{session[f'session, {calls}'] / session[f'replica, {calls}']:.1%}",
+             f"{session[f'median share, {calls}']:.1%}"]
             for calls in SESSION_CALLS
         ]  # fmt: skip
         texts.append(
-            table(["calls in flight", "replica, rows/s", "session's endpoint, rows/s", "share"], rows)
+            table(
+                ["calls in flight", "replica, rows/s", "session's endpoint, rows/s", "share", "median share"],
+                rows,
+            )
+        )
+    if curves := parts.get("curves"):
+        texts.append(
+            table(["simulated server", "of the best fixed one"], [[k, f"{v:.1%}"] for k, v in curves.items()])
         )
     return "\n\n".join(texts)
 
@@ -198,7 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.model_servers")
     parser.add_argument("--rows", type=int, default=1500)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", choices=("engine", "ready", "session"))
+    parser.add_argument("--only", nargs="+", choices=("engine", "ready", "session", "curves"))
     arguments = parser.parse_args()
     rows, rounds = arguments.rows, arguments.rounds
     with checks.scratch_folder() as name, prepared.surroundings(Path(name)):
@@ -210,6 +247,7 @@ def main() -> None:
             "engine": lambda: measure_engine(model, scratch / "prompts", rows, rounds),
             "ready": lambda: measure_ready(model, rounds),
             "session": lambda: measure_session(model, scratch / "prompts", scratch, rows, rounds),
+            "curves": measure_curves,
         }
         figures = {part: parts[part]() for part in arguments.only or parts}
     print(shown(figures))

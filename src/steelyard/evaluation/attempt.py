@@ -16,6 +16,7 @@ from steelyard.evaluation.endings import answer_or_failure
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.feed import feed
 from steelyard.evaluation.meter import Meter, NoMeter
+from steelyard.evaluation.open_files import connection_room
 from steelyard.evaluation.output import Writer
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.pool import Pool, Replica, Stopped
@@ -62,7 +63,7 @@ class Attempt:
             plan.client.transientErrorRetryDelaySeconds,
             plan.wait_for_server,
         )
-        self._pool = Pool(plan.concurrency, policy, world.jitter, self._open)
+        self._pool = Pool(plan.concurrency, policy, world.jitter, self._open, connection_room())
         self._settler = Settler(plan, policy, self._backlog, writer, progress, world.jitter, world.meter)
         self._alone = asyncio.Lock()
         self._identity: Identity | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 DEFAULT_MOST = 64
-AUTO_MOST = 256
+AUTO_MOST = 1024
 AUTO_START = 16
 
 SHRINK = 0.8
@@ -100,7 +100,8 @@ class Limit:
             return
         step = max(1.0, self._size / GROWTH) / self._size
         if self.value == max(1, int(self._too_many) - 1):
-            step /= max(PATIENCE, PATIENCE_CALLS / self.value)
+            # By one in so many round trips: of a large limit, a part of itself would be over in less than one.
+            step = 1.0 / self._size / max(PATIENCE, PATIENCE_CALLS / self.value)
         self._set(self._size + step)
         if self._size > self._too_many:  # it takes more than it did: go on from here with care
             self._too_many = 2 * self._size
@@ -115,7 +116,7 @@ class _Window:
 
     def __init__(self) -> None:
         self._began: float | None = None
-        self._calls = self._goal = 0
+        self._calls = self._goal = self._most = 0
         self._seconds = 0.0
         self._least_seconds = inf
         self._best_rate = 0.0
@@ -126,13 +127,16 @@ class _Window:
         if self._began is None:
             self._began = now - seconds
         if self._calls == 0:
-            self._goal = max(WINDOW_CALLS, value)
+            self._goal, self._most = max(WINDOW_CALLS, value), value
         self._calls += 1
+        self._most = max(self._most, value)
         self._seconds += seconds
         elapsed = now - self._began
         if self._calls < self._goal or elapsed * self._calls <= self._seconds:
             return False  # of calls that end in waves, a whole one counts
-        mean, rate, level = self._seconds / self._calls, self._calls / elapsed, self._seconds / elapsed
+        # Two waves can end in the time of one: by Little's law no more get done than the limit at its highest allows.
+        mean, level = self._seconds / self._calls, min(self._seconds / elapsed, float(self._most))
+        rate = level / mean
         self._began, self._calls, self._seconds = now, 0, 0.0
         # What was best is slowly forgotten: rows differ, and so do the days of a service.
         self._least_seconds = min(self._least_seconds * FORGET, mean)

@@ -49,12 +49,18 @@ Opened = Callable[[str], Client]
 
 
 class Pool:
-    """Hands out replicas; on each run as many calls as `concurrency` allows."""
+    """Hands out replicas; on each run as many calls as `concurrency` allows, on all of them as there is `room` for."""
 
     def __init__(
-        self, concurrency: Concurrency, policy: RetryPolicy, jitter: Callable[[], float], opened: Opened
+        self,
+        concurrency: Concurrency,
+        policy: RetryPolicy,
+        jitter: Callable[[], float],
+        opened: Opened,
+        room: int = 1 << 20,
     ) -> None:
         self._concurrency = concurrency
+        self._room = room
         self._policy = policy
         self._jitter = jitter
         self._opened = opened
@@ -75,7 +81,7 @@ class Pool:
     @property
     def capacity(self) -> int:
         """Number of calls that could be made at once."""
-        return self._concurrency.most * len(self._replicas)
+        return min(self._room, self._concurrency.most * len(self._replicas))
 
     @property
     def admitted(self) -> int:

@@ -208,3 +208,13 @@ async def test_a_refusal_takes_a_place_away_and_answers_bring_it_back() -> None:
                 break
             await asyncio.sleep(0.001)
         assert replicas.admitted == 10
+
+
+async def test_no_more_calls_than_there_is_room_for() -> None:
+    policy = RetryPolicy(120, 30, 600.0)
+    pool = Pool(Concurrency(100), policy, lambda: 0.01, lambda url: open_client(URL(url), 1.0), room=150)
+    pool.add("http://127.0.0.1:1")
+    assert pool.capacity == 100
+    pool.add("http://127.0.0.1:2")
+    assert pool.capacity == 150
+    await pool.close()
