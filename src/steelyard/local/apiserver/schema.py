@@ -65,7 +65,11 @@ def fill(node: Node, schema: Json, resolve: Resolve) -> None:
         for name, property_schema in schema["properties"].items():
             node.properties[name] = compile_schema(property_schema, resolve)
     kept = schema.get("x-kubernetes-preserve-unknown-fields") or extra is True
-    node.preserve = bool(kept) or (node.properties is None and node.values is None)
+    bare = node.properties is None and node.values is None
+    # Kubernetes prunes an object of which a definition names no field. Of a built-in kind such an object is free-form.
+    if bare and not kept and node.type == "object" and resolve is no_references:
+        node.properties, bare = {}, False
+    node.preserve = bool(kept) or bare
 
 
 def _reference(schema: Json) -> str:

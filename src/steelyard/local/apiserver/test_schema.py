@@ -20,6 +20,17 @@ def schema(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
+def test_an_object_that_a_definition_says_nothing_about_is_pruned() -> None:
+    """As on a real server: whoever wants its fields kept has to say so."""
+    bare: dict[str, Any] = {"type": "object"}
+    kept = {**bare, "x-kubernetes-preserve-unknown-fields": True}
+    any_value = {**bare, "additionalProperties": True}
+    node = compile_schema({"type": "object", "properties": {"bare": bare, "kept": kept, "any": any_value}})
+    value: dict[str, Any] = {"bare": {"x": 1}, "kept": {"x": 1}, "any": {"x": {"y": 1}}}
+    assert drop_unknown(node, value) == ["bare.x"]
+    assert value == {"bare": {}, "kept": {"x": 1}, "any": {"x": {"y": 1}}}
+
+
 def test_unknown_fields_are_named_with_their_paths() -> None:
     node = compile_schema(schema(a=schema(b=TEXT), items={"type": "array", "items": schema(c=TEXT)}))
     value = {"x": 1, "a": {"b": "", "y": 2}, "items": [{"c": ""}, {"z": 3}]}
