@@ -21,7 +21,8 @@ class Request:
     command: tuple[str, ...] = ()  # of `exec`: the one parameter that is given several times
 
     def flag(self, name: str) -> bool:
-        return self.query.get(name, "") in ("1", "true", "True", "t", "T")
+        # Kubernetes' rule: a parameter that is there is true, also without a value, unless it says false or 0.
+        return self.query.get(name, "false").lower() not in ("false", "0")
 
 
 @dataclass(slots=True)
