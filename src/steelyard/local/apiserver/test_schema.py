@@ -21,7 +21,7 @@ def schema(**properties: Any) -> dict[str, Any]:
 
 
 def test_an_object_that_a_definition_says_nothing_about_is_pruned() -> None:
-    """As on a real server: whoever wants its fields kept has to say so."""
+    """A real server does so: whoever wants its fields kept has to say it."""
     bare: dict[str, Any] = {"type": "object"}
     kept = {**bare, "x-kubernetes-preserve-unknown-fields": True}
     any_value = {**bare, "additionalProperties": True}
