@@ -21,6 +21,7 @@ class Definitions:
     def __init__(self, store: Store, registry: Registry, clock: Clock, faults: Faults | None = None) -> None:
         self._store, self._registry, self._clock = store, registry, clock
         self._faults = faults or Faults()
+        # What was stored before this start is served from the first request on.
         for item in store.bucket(BUCKET).items():
             self._try_to_serve(item)
         store.listeners.append(self._committed)
@@ -65,6 +66,7 @@ class Definitions:
             if rival
             else ("True", "NoConflicts", "no conflicts found"),
         )
+        # A kind that was accepted once goes on being served, also where a later one claims its names.
         before = field_of(status, "acceptedNames", "plural")
         established = self._condition(
             definition,
@@ -89,6 +91,7 @@ class Definitions:
     def _condition(self, definition: Json, kind: str, value: tuple[str, str, str]) -> Json:
         status, reason, message = value
         for condition in field_of(definition, "status", "conditions") or ():
+            # Unchanged, a condition keeps its time; and no status is written again at each start.
             if (condition.get("type"), condition.get("status"), condition.get("reason")) == (
                 kind,
                 status,

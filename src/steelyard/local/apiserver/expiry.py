@@ -33,6 +33,7 @@ class Expiry:
     def __init__(self, store: Store, clock: Clock, faults: Faults, seconds: float = EVENT_SECONDS) -> None:
         self._store, self._clock, self._faults = store, clock, faults
         self._life = timedelta(seconds=seconds)
+        # After a restart the events themselves say how old they are: no event lives longer for it.
         stored = ((_written(item, clock.now()), item.key) for item in store.bucket(EVENTS).items())
         self._written: dict[Key, datetime] = {key: at for at, key in sorted(stored)}  # the oldest first
         store.listeners.append(self._committed)

@@ -32,6 +32,7 @@ class Lifecycle:
         self._objects, self._store, self._registry = objects, objects.store, registry
         self._waiting: dict[Reference, None] = {}  # a set that remembers the order
         self._wake = asyncio.Event()
+        # Only after a commit: what is taken back was no deletion, and must have no consequences.
         self._store.listeners.append(self._committed)
 
     # ---- what to look at
@@ -78,6 +79,7 @@ class Lifecycle:
             del self._waiting[reference]
             self._visit(reference)
             done += 1
+            # A namespace with thousands of objects must not hold up requests and leases (fair shares).
             if done % BATCH == 0:
                 await asyncio.sleep(0)
         with contextlib.suppress(OSError):  # told to whoever wrote; what is undone comes again with a change
@@ -174,6 +176,7 @@ class Lifecycle:
         # As the real garbage collector: a reference to another name or kind with a living uid names nobody.
         if parent is None or parent[0] != kind.bucket or parent[1][1] != owner["name"]:
             return True
+        # An owner with a namespace owns in that namespace only: one of another is as good as gone.
         return kind.namespaced and parent[1][0] != item.namespace
 
     def _waits_for_dependents(self, owner: Json) -> bool:
@@ -222,6 +225,7 @@ class Lifecycle:
                 left |= self._store.get(bucket, content.key) is not None
         if not left:
             obj = item.parsed()
+            # Without its own finalizer; others in the metadata may still hold it.
             obj["spec"] = {}
             if not obj["metadata"].get("finalizers"):
                 self._store.remove(kind.bucket, obj)

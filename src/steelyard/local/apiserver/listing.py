@@ -31,6 +31,7 @@ class Page:
 
 def _page(token: str) -> Page:
     try:
+        # The token came in a query, where the padding of base64 would have to be escaped: it is left out.
         version, namespace, name = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         return Page(int(version), (str(namespace), str(name)))
     except (ValueError, TypeError, binascii.Error) as error:

@@ -54,6 +54,8 @@ class OpenApi:
         paths = {}
         for name in self._names():
             served = [[kind.plural, kind.schema, bool(kind.scaling)] for kind in self._kinds(name)]
+            # The schema too: a definition that only changes a field gets another
+            # hash, or kubectl would check by the old one.
             mark = hashlib.sha256(orjson.dumps(served)).hexdigest().upper()
             paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={mark}"}
         return json_response({"paths": paths})
@@ -140,6 +142,7 @@ def _paths(kind: ResourceType) -> Json:
     if kind.has_status:
         paths[f"{one}/status"] = {verb: _object(kind)[verb] for verb in ("get", "put", "patch", "parameters")}
     if kind.scaling:
+        # What is read and written there is a Scale, whatever the kind is.
         scaled = replace(kind, group="autoscaling", version="v1", kind="Scale", custom=False)
         paths[f"{one}/scale"] = {
             verb: _object(scaled)[verb] for verb in ("get", "put", "patch", "parameters")

@@ -14,6 +14,7 @@ def assign_priority(store: Store, pod: Json) -> None:
     spec = pod["spec"]
     name = spec.get("priorityClassName") or ""
     priority_class = _by_name(store, pod, name) if name else _global_default(store)
+    # Written into the Pod: the default may be another class tomorrow, and this Pod keeps what it got.
     if priority_class and not name:
         spec["priorityClassName"] = priority_class["metadata"]["name"]
     value = priority_class["value"] if priority_class else 0

@@ -81,6 +81,7 @@ def _written(objects: Objects, target: Target, item: Item, scale: Json, options:
     # The Scale's version is the object's: who scales what has changed since gets a conflict.
     obj["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or str(item.version)
     obj["metadata"]["uid"] = metadata.get("uid") or item.uid
+    # A write of the whole object like any other: its rules, its generation and its watchers see it.
     raw = objects.update(target.kind.stored, item, obj, options)
     return json_response(scale_of(target.kind, scaling, orjson.loads(raw)))
 

@@ -145,6 +145,7 @@ class Store:
         if old is not None:
             self._by_uid.pop(old.uid, None)
             for owner in old.owners:
+                # Owners may have changed between old and new: the index forgets the old ones first.
                 self._dependents[owner].discard((kind, old.key))
                 if not self._dependents[owner]:
                     del self._dependents[owner]
@@ -206,6 +207,7 @@ class Store:
 
 def _rows(changes: list[Change]) -> Iterable[Row]:
     """The last state of every object that changed."""
+    # Of several writes in one turn only the last has to be on the disk: none of them has been answered yet.
     last = {(change.kind, change.new.key): change for change in changes}
     for (kind, (namespace, name)), change in last.items():
         yield kind, namespace, name, None if change.removed else change.new.raw

@@ -31,6 +31,7 @@ def strategic_merge(node: Node, obj: Json, patch: Json) -> Json:
 
 def _merged(node: Node, obj: Json, patch: Json) -> Json:
     merged = dict(obj)
+    # For unions: a Deployment that becomes Recreate must lose the settings of its rolling update.
     if (kept := patch.pop(_RETAIN, None)) is not None:
         merged = {key: value for key, value in merged.items() if key in kept}
     orders = {key.removeprefix(_ORDER): patch.pop(key) for key in list(patch) if key.startswith(_ORDER)}

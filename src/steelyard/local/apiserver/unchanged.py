@@ -30,6 +30,7 @@ def is_unchanged(schema: Json, new: Any, old: Any, path: Sequence[str | int]) ->
         below = (schema.get("properties") or {}).get(step) or schema.get("additionalProperties")
         below = below if isinstance(below, dict) else {}
         return is_unchanged(below, new.get(step), old.get(step, _NONE), rest)
+    # An index is a place in the new list; which old item that was, only the list's keys say.
     if isinstance(new, list) and isinstance(old, list) and isinstance(step, int):
         return is_unchanged(schema.get("items") or {}, new[step], _item_before(schema, new[step], old), rest)
     return False

@@ -184,6 +184,7 @@ def _own_duplicates(schema: Json, value: list[Any], path: str) -> list[Cause]:
     seen, causes = [], []
     kind = schema.get("x-kubernetes-list-type")
     for index, item in enumerate(value if kind in ("map", "set") else ()):
+        # Items of a list map are the same by their keys alone, those of a set as a whole.
         own = {key: item.get(key) for key in keys} if kind == "map" and isinstance(item, dict) else item
         if own in seen:
             causes.append(Cause(f"{path}[{index}]", f"Duplicate value: {shown(own)}", "FieldValueDuplicate"))
