@@ -89,6 +89,15 @@ async def test_following_ends_with_the_container(logged: Logged) -> None:
     assert await asyncio.wait_for(following, 20) == "one\ntwo, and more\nthree\n"
 
 
+async def test_following_ends_at_the_limit(logged: Logged) -> None:
+    """A container that runs on must not hold a caller who has all the bytes that it wanted."""
+    logged.write(FIRST)
+    await logged.state({"running": {}})
+    following = asyncio.create_task(logged.read("follow=true&limitBytes=6"))
+    logged.write(SPLIT)
+    assert await asyncio.wait_for(following, 20) == "one\ntw"
+
+
 async def test_following_waits_for_the_container(logged: Logged) -> None:
     following = asyncio.create_task(logged.read("follow=true"))
     await asyncio.sleep(0.2)

@@ -5,6 +5,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -61,7 +62,8 @@ class PodLogs:
             lines = _select(path.read_bytes().splitlines(keepends=True), options)
             text = b"".join(_text(line, options) for line in lines)
             return Response(text[: options.limit] if options.limit else text, content_type=TEXT)
-        return Response(self._follow(path, item, container, options), content_type=TEXT)
+        lines_written = self._follow(path, item, container, options)
+        return Response(_limited(lines_written, options.limit), content_type=TEXT)
 
     async def _follow(
         self, path: Path, item: Item, container: str, options: LogOptions
@@ -99,6 +101,18 @@ class PodLogs:
         pod = now.parsed()
         state = field_of(_status(pod, container) or {}, "state") or {}
         return "terminated" in state or field_of(pod, "status", "phase") in ("Succeeded", "Failed")
+
+
+async def _limited(stream: AsyncGenerator[bytes, None], limit: int) -> AsyncGenerator[bytes, None]:
+    """A stream cut at so many bytes; whole where the limit is 0."""
+    left = limit
+    # Closed with this one: a caller that goes in the middle must not leave the log's file open.
+    async with aclosing(stream) as pieces:
+        async for piece in pieces:
+            yield piece[:left] if limit else piece
+            left -= len(piece)
+            if limit and left <= 0:
+                return
 
 
 def container_of(pod: Json, name: str) -> str:
