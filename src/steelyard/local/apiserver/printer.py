@@ -59,6 +59,8 @@ def json_path(path: str, obj: Any) -> Iterator[Any]:
     values, position = [obj], 0
     while position < len(path):
         step = _STEP.match(path, position)
+        # kubectl's paths can do more; a column that this server cannot read
+        # stays empty instead of failing the list.
         if step is None:
             return
         values = [value for one in values for value in _step(one, step.groupdict())]

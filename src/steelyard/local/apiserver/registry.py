@@ -26,6 +26,7 @@ class Registry:
     def _add(self, kind: ResourceType) -> None:
         self._kinds[kind.group, kind.version, kind.plural] = kind
         self._names[kind.api_version, kind.kind] = kind
+        # Other versions are the same objects by another name; the garbage collector writes them as they are stored.
         if kind.stored_as is None:
             self._buckets[kind.bucket] = kind
 

@@ -153,6 +153,7 @@ def mount_causes(container: Json, path: str, volumes: set[str]) -> list[Cause]:
         if name and name not in volumes:
             causes.append(Cause(f"{where}.name", f'Not found: "{name}"', "FieldValueNotFound"))
         causes += needed(mount, where, "mountPath")
+        # Of two volumes at one place the second would hide the first.
         if point in points:
             causes.append(invalid(f"{where}.mountPath", point, "must be unique"))
         points.add(point)
