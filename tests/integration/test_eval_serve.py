@@ -189,7 +189,7 @@ def test_a_run_never_goes_on_with_other_weights(place: Path, monkeypatch: pytest
     assert (code, len(starts(place))) == (0, 3), text
 
 
-@pytest.mark.parametrize("victim", ["command", "server", "watcher", "both", "interrupted"])
+@pytest.mark.parametrize("victim", ["command", "server", "watcher", "guard", "both", "interrupted"])
 def test_no_process_stays_whoever_is_killed(
     place: Path, monkeypatch: pytest.MonkeyPatch, victim: str
 ) -> None:
@@ -201,19 +201,19 @@ def test_no_process_stays_whoever_is_killed(
         match victim:
             case "command":
                 process.kill()
-            case "watcher" | "both":
+            case "watcher" | "guard" | "both":
                 server = int(str(starts(place)[0]["pid"]))
                 watcher = processes.parents()[server]
+                if victim == "guard":
+                    watcher = processes.parents()[watcher]
                 if victim == "both":
+                    os.kill(watcher, signal.SIGSTOP)  # else it could end the server before it is killed
                     process.kill()
                     process.wait()
                 os.kill(watcher, signal.SIGKILL)
                 until(lambda: processes.start_time(server) is None)
-                if victim == "both":
-                    # vLLM ends its own workers when it is told to end; the fake leaves its one.
-                    os.kill(worker, signal.SIGKILL)
-                else:
-                    until(lambda: processes.start_time(worker) is None)
+                until(lambda: processes.start_time(worker) is None)
+                if victim != "both":
                     until(lambda: len(starts(place)) == 2)
                     process.kill()
             case "server":

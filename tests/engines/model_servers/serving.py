@@ -55,9 +55,9 @@ class Running:
 
     def end(self, number: int) -> set[int]:
         """Send a signal to the server's front process; return all its processes."""
-        watcher = self._server.process
-        below = processes.descendants(watcher)
-        front = next(pid for pid, parent in processes.parents().items() if parent == watcher)
+        guard = self._server.process
+        below, parents = processes.descendants(guard), processes.parents()
+        front = next(pid for pid in below if parents.get(parents.get(pid, 0)) == guard)
         os.kill(front, number)
         return set(below)
 

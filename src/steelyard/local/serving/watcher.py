@@ -3,10 +3,15 @@
 `python -m steelyard.local.serving.watcher LINE LOG COMMAND...`. A model server starts processes of its own, which
 outlive it: vLLM's engine and workers keep gigabytes after a kill -9 of the process that serves. This process adopts
 them (PR_SET_CHILD_SUBREAPER). It ends all of them once the server has ended, or once LINE, a socket to the command,
-says STOP or closes because the command is gone; then it ends with the server's exit status. Where this process itself
-is killed, the command ends whatever has its mark.
+says STOP or closes because the command is gone; then it ends with the server's exit status.
+
+There are two such processes, the guard and its child, the watcher. Where the watcher is killed, the guard adopts and
+ends what it leaves; where the guard is killed, the watcher is told by the kernel and ends all, and the command ends
+whatever has its mark. A vLLM that is still starting does not end by SIGTERM, which is all that the kernel could send
+it if command and watcher died and there were no guard.
 """
 
+import contextlib
 import os
 import select
 import signal
@@ -27,9 +32,34 @@ LOOK_SECONDS = 0.1
 def main(arguments: Sequence[str]) -> int:
     """Run the server until it or its command ends; return its exit status."""
     line, log, command = int(arguments[0]), arguments[1], arguments[2:]
-    splice._libc.prctl(shim.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    splice._libc.prctl(shim.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    guard = os.getpid()
+    if watcher := os.fork():
+        os.close(line)
+        return _guard(watcher)
+    splice._libc.prctl(shim.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # a child does not inherit it
+    shim.end_with_parent(signal.SIGTERM)
+    if os.getppid() != guard:  # it ended before the kernel knew that we want to be told
+        return 1
+    return _watch(line, log, command)
+
+
+def _guard(watcher: int) -> int:
+    """Wait for the watcher, end what it leaves, and return its exit status."""
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(watcher, signal.SIGTERM))
+    code = os.waitstatus_to_exitcode(os.waitpid(watcher, 0)[1])
+    while left := processes.descendants(os.getpid()):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, 0)
+    return code if code >= 0 else 128 - code
+
+
+def _watch(line: int, log: str, command: Sequence[str]) -> int:
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         server = subprocess.Popen(
