@@ -58,6 +58,8 @@ CALLS = (
     Call(f"label evaluation {ID} a=b"),
     Call("log accept", base="local"),
     Call("log restore", base="local"),
+    Call("config check", base="local"),
+    Call("config init", base="local"),
     Call("log status", base="local"),
     Call(f"logs evaluation {ID}"),
     Call(f"quarantine drop {ID}"),
