@@ -52,6 +52,10 @@ class Step(Protocol):
         """A batch begins: forget what was kept for the last one, which may not have been committed."""
         ...
 
+    async def prepare(self, records: Sequence[Record]) -> None:
+        """Read at once what the records of the batch need: on some logs each look is a question to a server."""
+        ...
+
     async def step(self, record: Record) -> Sequence[Message]:
         """Return the messages that follow from a record. Raises Malformed, StopPartition."""
         ...
@@ -159,6 +163,8 @@ class _Work:
         # explains.
         self._step.begin()
         quarantine = Quarantine(self._log, self._step.step, refused)
+        await quarantine.prepare(records)
+        await self._step.prepare(records)
         outputs: list[Message] = []
         stopped: dict[int, int] = {}
         for index, record in enumerate(records):

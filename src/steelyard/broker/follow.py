@@ -61,8 +61,11 @@ async def follow(
         while not stop.is_set():
             version = log.version()
             moved = False
-            for partition in ends:
-                records = await log.read(topic, partition, at[partition], BATCH)
+            # All at once: that there is nothing new in them is one question to a server, not one for each.
+            news = await asyncio.gather(
+                *(log.read(topic, partition, at[partition], BATCH) for partition in ends)
+            )
+            for partition, records in zip(ends, news, strict=True):
                 if records:
                     at[partition] = records[-1].offset + 1
                     await follower.take(records)

@@ -3,7 +3,7 @@
 import asyncio
 import bisect
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 
@@ -11,6 +11,7 @@ from steelyard.broker.log import (
     COMPACTED,
     PARTITIONS,
     READ_BYTES,
+    UNREAD,
     BadMessage,
     Batch,
     Fenced,
@@ -124,8 +125,24 @@ class MemoryLog:
     async def ends(self, topic: str) -> Mapping[int, int]:
         return {partition: self._ends[topic, partition] for partition in range(self.partitions)}
 
+    async def positions(self, group: str, topic: str) -> Mapping[int, int]:
+        return dict(self._positions.get((group, topic), {}))
+
+    async def unread(self, topic: str, positions: Mapping[int, int]) -> Mapping[int, int]:
+        kept = {partition: self._records[topic, partition] for partition in positions}
+        return {
+            partition: min(
+                UNREAD, len(kept[partition]) - bisect.bisect_left(kept[partition], start, key=_offset)
+            )
+            for partition, start in positions.items()
+        }
+
     async def latest(self, topic: str, key: str) -> Record | None:
         return self._newest.get((topic, key))
+
+    async def latest_of(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
+        records = {key: await self.latest(topic, key) for key in keys}
+        return {key: record for key, record in records.items() if record is not None}
 
     def version(self) -> int:
         return self._version
@@ -187,6 +204,9 @@ class MemoryLog:
         """The first offset that some group has yet to read."""
         offsets = [positions[partition] for (_, name), positions in self._positions.items() if name == topic]
         return min(offsets, default=float("inf"))
+
+    async def facts(self) -> Sequence[str]:
+        return ("lost with the process",)
 
     async def close(self) -> None:
         return None

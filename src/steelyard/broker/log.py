@@ -6,7 +6,7 @@ Records are in order per key; a key's partition is `murmur2_random` of the key, 
 compacted topic keeps the newest record of each key, and a record without a value (a tombstone) ends its key.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -32,6 +32,8 @@ HORIZON = "workflows.horizon"
 COMPACTED = frozenset({STATE, QUARANTINE, HORIZON})
 READ_BYTES = 1 << 20
 """Most bytes of values that one read returns, except for a single larger record: a record may have half a megabyte."""
+UNREAD = 100_000
+"""Records of a partition from which on nobody counts any further what is not read yet."""
 PARTITIONS = 8
 """Number of partitions of every topic unless the settings say otherwise; fixed when the log is made."""
 
@@ -145,12 +147,30 @@ class Log(Protocol):
         """Return, for every partition, the offset that the next record will get or pass."""
         ...
 
+    async def positions(self, group: str, topic: str) -> Mapping[int, int]:
+        """Return where a group goes on, as it committed last; empty for a group that the log does not know."""
+        ...
+
+    async def unread(self, topic: str, positions: Mapping[int, int]) -> Mapping[int, int]:
+        """Count the records that each of these partitions has from its position on.
+
+        UNREAD stands for that many or more. A log that knows offsets alone may count what holds no record.
+        """
+        ...
+
     async def latest(self, topic: str, key: str) -> Record | None:
         """The newest record of a key in a compacted topic, tombstones included."""
         ...
 
+    async def latest_of(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
+        """The newest records of several keys; those that have none are left out."""
+        ...
+
     def version(self) -> int:
-        """A number that changes with every write of any process; take it before a look, and give it to `changed`."""
+        """A number that changes with every write of any process to a topic that this log has read.
+
+        Take it before a look, and give it to `changed`.
+        """
         ...
 
     async def changed(self, since: int, timeout: float) -> int:
@@ -166,6 +186,10 @@ class Log(Protocol):
 
         Of a compacted topic tombstones alone go, and of any topic nothing that one of its groups has yet to read.
         """
+        ...
+
+    async def facts(self) -> Sequence[str]:
+        """Return what a person who checks the engine wants to know. Raises LogError where it could lose records."""
         ...
 
     async def close(self) -> None: ...

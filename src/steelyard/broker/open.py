@@ -6,15 +6,15 @@ from steelyard.broker.sqlite.log import open_sqlite_log
 
 
 async def open_log(url: str, partitions: int = PARTITIONS) -> Log:
-    """`sqlite:PATH` or `memory:`. Raises LogError, which says what is wrong with the address."""
+    """`sqlite:PATH`, `kafka://HOST:PORT` or `memory:`. Raises LogError, which says what is wrong with the address."""
     scheme, _, rest = url.partition(":")
     if scheme == "memory":
         return MemoryLog(partitions)
     if scheme == "sqlite" and rest:
         return await _open_sqlite(url, rest, partitions)
-    if scheme == "kafka":
-        raise LogError(f"log {url!r}: Kafka is not implemented yet; use sqlite:PATH")
-    raise LogError(f"log {url!r}: should be sqlite:PATH or memory:")
+    if scheme == "kafka" and rest.startswith("//"):
+        return await _open_kafka(url, partitions)
+    raise LogError(f"log {url!r}: should be sqlite:PATH, kafka://HOST:PORT or memory:")
 
 
 async def _open_sqlite(url: str, path: str, partitions: int) -> Log:
@@ -24,3 +24,25 @@ async def _open_sqlite(url: str, path: str, partitions: int) -> Log:
         raise PartitionsDiffer(f"log {url!r}: {error}") from error
     except LogError as error:
         raise LogError(f"log {url!r}: {error}") from error
+
+
+async def _open_kafka(url: str, partitions: int) -> Log:
+    try:
+        from steelyard.broker.kafka.log import open_kafka_log
+    except ModuleNotFoundError as error:
+        raise LogError(f"log: Kafka needs {error.name}: pip install 'steelyard[kafka]'") from error
+    return await open_kafka_log(url, partitions)
+
+
+async def prepare_log(url: str, partitions: int = PARTITIONS) -> bool | None:
+    """Make the topics of a log in Kafka; return whether some were missing. None where nothing needs to be made.
+
+    Raises LogError.
+    """
+    if not url.startswith("kafka:"):
+        return None
+    try:
+        from steelyard.broker.kafka.log import prepare_kafka_log
+    except ModuleNotFoundError as error:
+        raise LogError(f"log: Kafka needs {error.name}: pip install 'steelyard[kafka]'") from error
+    return await prepare_kafka_log(url, partitions)

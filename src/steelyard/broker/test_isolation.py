@@ -49,6 +49,9 @@ class Echo:
     def begin(self) -> None:
         return None
 
+    async def prepare(self, records: Sequence[Record]) -> None:
+        """Read nothing before a step."""
+
     async def step(self, record: Record) -> Sequence[Message]:
         if record.value == b"odd" and self.left > 0:
             self.left -= 1

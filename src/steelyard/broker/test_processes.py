@@ -14,20 +14,20 @@ from random import Random
 
 import pytest
 
-from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Fenced, Log, LogError, Message
+from steelyard.broker.log import EVENTS, OUTCOMES, PARTITIONS, STATE, Fenced, Log, LogError, Message
 from steelyard.broker.open import open_log
-from steelyard.broker.sqlite.members import may_live, this_process
 from steelyard.broker.sqlite.records import MIGRATIONS
+from steelyard.processes import may_live, this_process
 from steelyard.sqlite import Database
 from steelyard.testing.engines.log import everything, message
 
 WORKER = """
 import asyncio, sys
-from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Message
+from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Fenced, Message
 from steelyard.broker.open import open_log
 
-async def main(path, pause):
-    log = await open_log(f"sqlite:{path}")
+async def main(url, partitions, pause):
+    log = await open_log(url, int(partitions))
     inbox = await log.inbox("group", EVENTS)
     while True:
         batch = await inbox.batch(limit=3, wait=0.2)
@@ -38,25 +38,28 @@ async def main(path, pause):
         if batch.records:
             print("begins", flush=True)
             await asyncio.sleep(float(pause))
-            await inbox.transact(batch, [
-                *(Message(STATE, key, str(n).encode()) for key, n in counts.items()),
-                *(Message(OUTCOMES, record.key, record.value) for record in batch.records),
-            ])
+            try:
+                await inbox.transact(batch, [
+                    *(Message(STATE, key, str(n).encode()) for key, n in counts.items()),
+                    *(Message(OUTCOMES, record.key, record.value) for record in batch.records),
+                ])
+            except Fenced:
+                pass  # another member got the same records
 
 asyncio.run(main(*sys.argv[1:]))
 """
 """Counts the events of each key, and says each again."""
 
 
-def start_worker(path: Path, pause: float = 0) -> "subprocess.Popen[str]":
+def start_worker(url: str, pause: float = 0, partitions: int = PARTITIONS) -> "subprocess.Popen[str]":
     """`pause`: between what it reads and what it writes."""
-    command = [sys.executable, "-c", WORKER, str(path), str(pause)]
+    command = [sys.executable, "-c", WORKER, url, str(partitions), str(pause)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def work_until_killed(path: Path, batches: int, pause: float) -> None:
+def work_until_killed(url: str, batches: int, pause: float, partitions: int = PARTITIONS) -> None:
     """Killed in the middle of a transaction, or shortly before or after it."""
-    with start_worker(path) as process:
+    with start_worker(url, partitions=partitions) as process:
         assert process.stdout is not None
         for _ in range(batches):
             process.stdout.readline()
@@ -65,8 +68,10 @@ def work_until_killed(path: Path, batches: int, pause: float) -> None:
 
 
 @asynccontextmanager
-async def working(path: Path, pause: float = 0) -> AsyncIterator["subprocess.Popen[str]"]:
-    process = start_worker(path, pause)
+async def working(
+    url: str, pause: float = 0, partitions: int = PARTITIONS
+) -> AsyncIterator["subprocess.Popen[str]"]:
+    process = start_worker(url, pause, partitions)
     try:
         yield process
     finally:
@@ -74,8 +79,8 @@ async def working(path: Path, pause: float = 0) -> AsyncIterator["subprocess.Pop
         process.communicate()
 
 
-async def until_said(log: Log, number: int) -> None:
-    async with asyncio.timeout(60):
+async def until_said(log: Log, number: int, seconds: float = 60) -> None:
+    async with asyncio.timeout(seconds):
         while len(await everything(log, OUTCOMES)) < number:
             await log.changed(log.version(), 1)
 
@@ -97,8 +102,8 @@ async def test_members_that_are_killed_lose_and_double_nothing(tmp_path: Path) -
     log = await open_log(f"sqlite:{path}")
     await log.publish([message(f"k{number % 10}", str(number)) for number in range(60)])
     for batches in (1, 3, 2, 2):
-        await asyncio.to_thread(work_until_killed, path, batches, random.random() * 0.003)
-    async with working(path):  # takes over at once from those that were killed
+        await asyncio.to_thread(work_until_killed, f"sqlite:{path}", batches, random.random() * 0.003)
+    async with working(f"sqlite:{path}"):  # takes over at once from those that were killed
         await until_said(log, 60)
     await check(log, 10, 6)
     await log.close()
@@ -107,7 +112,7 @@ async def test_members_that_are_killed_lose_and_double_nothing(tmp_path: Path) -
 async def test_two_members_share_the_work_while_others_publish(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     log = await open_log(f"sqlite:{path}")
-    async with working(path), working(path):
+    async with working(f"sqlite:{path}"), working(f"sqlite:{path}"):
         await asyncio.gather(
             *(log.publish([message(f"k{n % 20}", str(n + m)) for m in (0, 20)]) for n in range(20))
         )
@@ -144,7 +149,7 @@ async def test_a_process_that_was_stopped_in_the_middle_is_fenced(tmp_path: Path
     path = tmp_path / "log.db"
     log = await open_log(f"sqlite:{path}")
     await log.publish([message(f"k{number % 10}", str(number)) for number in range(60)])
-    async with working(path, 0.2) as stalled:
+    async with working(f"sqlite:{path}", 0.2) as stalled:
         assert stalled.stdout is not None
         await asyncio.to_thread(stalled.stdout.readline)
         os.kill(stalled.pid, signal.SIGSTOP)
@@ -152,7 +157,7 @@ async def test_a_process_that_was_stopped_in_the_middle_is_fenced(tmp_path: Path
         await log.file.write(  # type: ignore[attr-defined]
             lambda connection: connection.execute("UPDATE members SET renewed = renewed - 31")
         )
-        async with working(path):
+        async with working(f"sqlite:{path}"):
             await until_said(log, 60)
             os.kill(stalled.pid, signal.SIGCONT)
             await until_said(log, 80)

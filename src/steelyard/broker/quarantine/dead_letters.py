@@ -123,6 +123,12 @@ class Quarantine:
         self._refused = refused or {}
         self._entities: dict[str, _Entity] = {}
 
+    async def prepare(self, records: Sequence[Record]) -> None:
+        """Read the marks of all entities of a batch at once."""
+        keys = {record.key for record in records}
+        marks = await self._log.latest_of(QUARANTINE, keys)
+        self._entities |= {key: _Entity.of(marks.get(key)) for key in keys}
+
     async def look(self, record: Record) -> list[Message]:
         """Messages that follow from a record. Raises StopPartition, StepFailed, and what a failing engine raises."""
         if record.key not in self._entities:

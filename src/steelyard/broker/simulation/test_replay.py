@@ -29,6 +29,9 @@ class Collector:
     def begin(self) -> None:
         self._states = {}
 
+    async def prepare(self, records: Sequence[Record]) -> None:
+        """Read nothing before a step."""
+
     async def step(self, record: Record) -> Sequence[Message]:
         if record.value == b"bad":
             raise Malformed("value: is bad")

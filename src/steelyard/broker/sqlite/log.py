@@ -10,7 +10,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -35,6 +35,7 @@ from steelyard.broker.sqlite import members, records
 from steelyard.broker.sqlite.file import LogFile
 from steelyard.broker.sqlite.members import Held, Member
 from steelyard.broker.sqlite.records import MOST_PARTITIONS, Identity, Topic
+from steelyard.processes import this_process
 
 EXPIRE_CHUNK = 2000
 """Records that one commit removes: writers wait for no more than that."""
@@ -131,9 +132,20 @@ class SqliteLog:
         """One counter gives all offsets, so it is the end of all partitions."""
         return dict.fromkeys(range(self.partitions), self.file.read_now(records.end))
 
+    async def positions(self, group: str, topic: str) -> Mapping[int, int]:
+        return self.file.read_now(lambda connection: records.group_positions(connection, group, topic))
+
+    async def unread(self, topic: str, positions: Mapping[int, int]) -> Mapping[int, int]:
+        known = await self.topic(topic)
+        return self.file.read_now(lambda connection: records.unread(connection, known, positions))
+
     async def latest(self, topic: str, key: str) -> Record | None:
         known = await self.topic(topic)
         return self.file.read_now(lambda connection: records.latest(connection, known, key))
+
+    async def latest_of(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
+        records = {key: await self.latest(topic, key) for key in keys}
+        return {key: record for key, record in records.items() if record is not None}
 
     def version(self) -> int:
         return self.file.version()
@@ -165,6 +177,9 @@ class SqliteLog:
                 break
         return gone
 
+    async def facts(self) -> Sequence[str]:
+        return ("one file",)
+
     async def close(self) -> None:
         await self.file.close()
 
@@ -182,7 +197,7 @@ class SqliteInbox:
 
     def __init__(self, log: SqliteLog, group: str, topic: Topic) -> None:
         self._log, self._topic = log, topic
-        self._member = Member(secrets.token_hex(8), group, topic.name, members.this_process())
+        self._member = Member(secrets.token_hex(8), group, topic.name, this_process())
         self._held = Held(0, {})
         self._renewed = 0.0
         self._paused: set[int] = set()

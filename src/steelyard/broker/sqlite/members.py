@@ -4,15 +4,14 @@ A member is known by its process, so that who was killed is succeeded at once, a
 Times are of the machine's monotonic clock, which all processes share: a clock that is set does not end a lease.
 """
 
-import os
 import sqlite3
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from steelyard.broker.log import Batch, Fenced
 from steelyard.broker.sharing import share
+from steelyard.processes import may_live
 
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = LEASE_SECONDS / 3
@@ -157,33 +156,3 @@ def _positions(connection: sqlite3.Connection, member: Member) -> dict[int, int]
             (*member.place, member.name),
         ).fetchall()
     )
-
-
-def this_process() -> str:
-    return _process(os.getpid())
-
-
-def may_live(process: str) -> bool:
-    """False when the process is gone. One of another pid namespace may live: its lease tells."""
-    namespace, _, pid = process.rpartition("-")[0].rpartition("-")
-    if not pid.isdigit() or namespace != _namespace():
-        return True
-    return _process(int(pid)) == process
-
-
-def _process(pid: int) -> str:
-    """A process and its start, so that a pid that another has now is not taken for it; no match when it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else f"{_namespace()}-{pid}-{fields[19]}"
-
-
-def _namespace() -> str:
-    """The boot and the namespace in which a pid means this process; empty where there is none of that."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-        return f"{boot}.{Path('/proc/self/ns/pid').readlink().name}"
-    except OSError:
-        return ""

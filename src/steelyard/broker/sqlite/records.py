@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from steelyard.broker.log import COMPACTED, READ_BYTES, BadMessage, LogError, Message, Record
+from steelyard.broker.log import COMPACTED, READ_BYTES, UNREAD, BadMessage, LogError, Message, Record
 from steelyard.broker.partition import partition_of
 
 MIGRATIONS = (
@@ -187,6 +187,22 @@ def latest(connection: sqlite3.Connection, topic: Topic, key: str) -> Record | N
         f"SELECT {_COLUMNS} FROM records WHERE compacted = ? AND key = ?", (topic.number, key)
     ).fetchone()
     return _record(topic.name, row) if row else None
+
+
+def group_positions(connection: sqlite3.Connection, group: str, topic: str) -> dict[int, int]:
+    query = "SELECT partition, next FROM positions WHERE member_group = ? AND topic = ? ORDER BY partition"
+    return dict(connection.execute(query, (group, topic)).fetchall())
+
+
+def unread(connection: sqlite3.Connection, topic: Topic, positions: Mapping[int, int]) -> dict[int, int]:
+    """Count the records from these positions on; offsets do not tell, since all partitions share one counter."""
+    query = "SELECT count(*) FROM (SELECT 1 FROM records WHERE position >= ? AND position < ? LIMIT ?)"
+    counts = {}
+    for partition, start in positions.items():
+        first = topic.first(partition)
+        row = connection.execute(query, (first + min(start, _PLACE), first + _PLACE, UNREAD)).fetchone()
+        counts[partition] = int(row[0])
+    return counts
 
 
 def end(connection: sqlite3.Connection) -> int:

@@ -1,0 +1,397 @@
+"""The log in Kafka."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from steelyard.broker.kafka.address import Address, parse
+from steelyard.broker.kafka.cluster import (
+    ANSWER_SECONDS,
+    AWAY_SECONDS,
+    IDENTITY,
+    TRANSIENT,
+    Cluster,
+    code,
+    reason,
+    wanted,
+)
+from steelyard.broker.kafka.copies import Copy, CopyReader
+from steelyard.broker.kafka.cursor import Cursor
+from steelyard.broker.kafka.inbox import KafkaInbox
+from steelyard.broker.kafka.messages import Outgoing, outgoing
+from steelyard.broker.kafka.tail import Tail
+from steelyard.broker.kafka.writing import RETRY_SECONDS, SingleWriter, Transactions, Undone
+from steelyard.broker.log import (
+    COMPACTED,
+    DEAD,
+    EVENTS,
+    OUTCOMES,
+    PARTITIONS,
+    UNREAD,
+    WAITING,
+    Batch,
+    LogError,
+    Message,
+    PartitionsDiffer,
+    Record,
+)
+from steelyard.broker.partition import partition_of
+
+TOPICS = (*sorted(COMPACTED), EVENTS, OUTCOMES, DEAD, WAITING)
+METADATA_TRIES = 5
+MANY = 1 << 30
+MAKER = "maker"
+"""Name of the one producer that writes the log's identity: a later one fences an earlier one."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Id, epoch and shape of the log, as its own topic holds them."""
+
+    id: str
+    epoch: int
+    partitions: int
+    replicas: int
+
+
+async def open_kafka_log(url: str, partitions: int = PARTITIONS) -> "KafkaLog":
+    """Return the log at an address, whose topics are there. Raises PartitionsDiffer, LogError."""
+    address = parse(url)
+    cluster = Cluster(address)
+    identity = await _found_identity(address, cluster)
+    if identity.partitions != partitions:
+        raise PartitionsDiffer(
+            f"has {identity.partitions} partitions, not {partitions}; the number is fixed when the log is made"
+        )
+    return KafkaLog(address, cluster, identity)
+
+
+async def prepare_kafka_log(url: str, partitions: int = PARTITIONS) -> bool:
+    """Make the topics that are not there, and the log's identity; return whether something was made.
+
+    Raises PartitionsDiffer, LogError.
+    """
+    address = parse(url)
+    cluster = Cluster(address)
+    there = await cluster.topics()
+    for name, number in there.items():
+        if name in TOPICS and number != partitions:
+            raise PartitionsDiffer(
+                f"log {address.url}: {name} has {number} partitions, not {partitions}; "
+                "the number is fixed when the log is made"
+            )
+    replicas = await cluster.replicas()
+    if IDENTITY not in there:
+        await cluster.make([IDENTITY], 1, replicas)
+    missing = [name for name in TOPICS if name not in there]
+    if missing:
+        await cluster.make(missing, partitions, replicas)
+    new = Identity(secrets.token_hex(16), 1, partitions, replicas)
+    made = await asyncio.to_thread(_made, address, new)
+    return bool(missing) or made
+
+
+async def _found_identity(address: Address, cluster: Cluster) -> Identity:
+    """Return the identity of a log. A broker may hear of topics seconds after they were made through another one."""
+    for left in reversed(range(METADATA_TRIES)):
+        if IDENTITY in await cluster.topics():
+            identity = await asyncio.to_thread(_identity, address)
+            if identity is not None:
+                return identity
+        if left:
+            await asyncio.sleep(0.5)
+    raise LogError(f"log {address.url}: has no topics of Steelyard yet; `steelyard config init` makes them")
+
+
+def _made(address: Address, new: Identity) -> bool:
+    """Write the identity unless there is one. Of two that do this at once the later one fences the earlier one."""
+    maker = Transactions(address, MAKER)
+    maker.begin()
+    if _identity(address) is not None:
+        return False
+    maker.write([_identity_message(address, new)])
+    return True
+
+
+def _identity(address: Address) -> Identity | None:
+    """Return the newest identity, all of which lie in one partition. Raises LogError."""
+    end = time.monotonic() + AWAY_SECONDS
+    while True:
+        try:
+            return _read_identity(address)
+        except KafkaException as error:
+            # A topic that was just made has no leader yet.
+            if code(error) not in TRANSIENT or time.monotonic() > end:
+                raise LogError(f"log {address.url}: {reason(error)}") from error
+        time.sleep(RETRY_SECONDS)
+
+
+def _read_identity(address: Address) -> Identity | None:
+    consumer = Consumer(
+        address.client(
+            group_id=address.topic("steelyard-identity"),  # never joined; the client wants a name
+            enable_auto_commit=False,
+            enable_partition_eof=True,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            fetch_wait_max_ms=20,
+        )
+    )
+    newest: Identity | None = None
+    try:
+        place = TopicPartition(address.topic(IDENTITY), 0, 0)
+        end = consumer.get_watermark_offsets(place, ANSWER_SECONDS)[1]
+        consumer.assign([place])
+        reached = 0
+        while reached < end:
+            message = consumer.poll(AWAY_SECONDS)
+            if message is None:
+                raise LogError(f"log {address.url}: {IDENTITY} cannot be read to its end")
+            error = message.error()
+            if error is None:
+                reached = (message.offset() or 0) + 1
+                newest = Identity(**orjson.loads(message.value() or b"{}"))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                reached = message.offset() or 0
+            else:
+                raise KafkaException(error)
+    finally:
+        consumer.close()
+    return newest
+
+
+def _identity_message(address: Address, identity: Identity) -> Outgoing:
+    value = orjson.dumps(identity)
+    return Outgoing(topic=address.topic(IDENTITY), key=b"log", value=value, partition=0, headers=[])
+
+
+class KafkaLog:
+    """Made by `open_kafka_log`; belongs to one event loop."""
+
+    def __init__(self, address: Address, cluster: Cluster, identity: Identity) -> None:
+        self.address, self.cluster = address, cluster
+        self.id, self.epoch, self.partitions = identity.id, identity.epoch, identity.partitions
+        self._identity = identity
+        self._topics: set[str] = set(TOPICS)
+        self._tail = Tail(address)
+        self._copies: dict[str, asyncio.Task[Copy]] = {}
+        self._cursors: dict[tuple[str, int], Cursor] = {}
+        self._single = SingleWriter(address)
+        self._transactions = Transactions(address, f"writer-{secrets.token_hex(8)}")
+        self._worker = ThreadPoolExecutor(1, "kafka-transactions")
+        self._joined: _Publication | None = None
+        self._inboxes: list[KafkaInbox] = []
+
+    async def begin_epoch(self, epoch: int) -> None:
+        if epoch <= self.epoch:
+            raise LogError(f"log {self.address.url}: epoch {epoch} is not after {self.epoch}")
+        identity = Identity(self.id, epoch, self.partitions, self._identity.replicas)
+        maker = Transactions(self.address, MAKER)
+        await asyncio.to_thread(maker.write, [_identity_message(self.address, identity)])
+        self.epoch = epoch
+
+    async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
+        placed = await self._placed(messages)
+        if not placed:
+            return []
+        if len(placed) == 1:
+            return [await self._single.write(placed[0])]
+        joined = self._joined
+        if joined is None:
+            joined = self._joined = _Publication([])
+            joined.written = asyncio.ensure_future(self._written(joined))
+        start = len(joined.messages)
+        joined.messages += placed
+        assert joined.written is not None
+        # Shielded: one who is cancelled does not cancel the others.
+        written = await asyncio.shield(joined.written)
+        return written[start : start + len(placed)]
+
+    async def _written(self, joined: "_Publication") -> list[Record]:
+        """Write what has joined once the transaction before it has ended."""
+        loop = asyncio.get_running_loop()
+
+        def take() -> list[Outgoing]:
+            if self._joined is joined:
+                self._joined = None
+            return joined.messages
+
+        await loop.run_in_executor(self._worker, _nothing)
+        messages = take()
+        end = loop.time() + AWAY_SECONDS
+        while True:
+            try:
+                return await loop.run_in_executor(self._worker, self._transactions.write, messages)
+            except Undone:
+                if loop.time() > end:
+                    raise
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _placed(self, messages: Sequence[Message]) -> list[Outgoing]:
+        placed = [outgoing(message, self.address, self.partitions) for message in messages]
+        for message in messages:
+            await self._topic(message.topic)
+        return placed
+
+    async def _topic(self, name: str) -> None:
+        if name not in self._topics:
+            there = await self.cluster.topics()
+            if name not in there:
+                await self.cluster.make([name], self.partitions, self._identity.replicas)
+            self._topics |= {name}
+
+    async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
+        if topic in COMPACTED:
+            copy = await self._copy(topic)
+            # Records that are there are given without asking; that there are none has to be known.
+            if records := copy.read(partition, start, limit):
+                return records
+            await self._current(copy, topic, {partition})
+            return copy.read(partition, start, limit)
+        await self._topic(topic)
+        end = (await self.cluster.ends(topic, self.partitions))[partition]
+        if start > end:
+            return []
+        # Also where there are none: what is read from here on wakes `changed`.
+        cursor = self._cursors.setdefault((topic, partition), Cursor(self._tail, (topic, partition)))
+        return await cursor.read(start, limit, end)
+
+    async def ends(self, topic: str) -> Mapping[int, int]:
+        await self._topic(topic)
+        return await self.cluster.ends(topic, self.partitions)
+
+    async def positions(self, group: str, topic: str) -> Mapping[int, int]:
+        return await self.cluster.positions(group, topic)
+
+    async def unread(self, topic: str, positions: Mapping[int, int]) -> Mapping[int, int]:
+        """Count offsets, which markers of transactions take as well as records."""
+        ends = await self.ends(topic)
+        return {partition: min(max(ends[partition] - at, 0), UNREAD) for partition, at in positions.items()}
+
+    async def latest(self, topic: str, key: str) -> Record | None:
+        if topic not in COMPACTED:
+            return None
+        copy = await self._copy(topic)
+        await self._current(copy, topic, {partition_of(key, self.partitions)})
+        return copy.latest(key)
+
+    async def latest_of(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
+        if topic not in COMPACTED:
+            return {}
+        copy = await self._copy(topic)
+        await self._current(copy, topic, {partition_of(key, self.partitions) for key in keys})
+        records = {key: copy.latest(key) for key in keys}
+        return {key: record for key, record in records.items() if record is not None}
+
+    async def _copy(self, topic: str) -> Copy:
+        if topic not in self._copies:
+            self._copies[topic] = asyncio.ensure_future(self._begin_copy(topic))
+        return await asyncio.shield(self._copies[topic])
+
+    async def _begin_copy(self, topic: str) -> Copy:
+        copy = Copy(topic, self.partitions)
+        await self._tail.follow(
+            {(topic, partition): CopyReader(copy, partition) for partition in range(self.partitions)}
+        )
+        return copy
+
+    async def _current(self, copy: Copy, topic: str, partitions: Collection[int]) -> None:
+        """Wait until the copy has all of these partitions that was written before this call."""
+        ends = await self.cluster.ends(topic, self.partitions)
+        for partition in partitions:
+            await copy.progress[partition].reach(ends[partition])
+
+    def version(self) -> int:
+        return self._tail.version
+
+    async def changed(self, since: int, timeout: float) -> int:
+        return await self._tail.changed(since, timeout)
+
+    async def inbox(self, group: str, topic: str) -> "KafkaLogInbox":
+        await self._topic(topic)
+        inbox = await KafkaInbox.join(self.address, self.cluster, self._tail, group, topic, self.partitions)
+        self._inboxes.append(inbox)
+        return KafkaLogInbox(self, inbox)
+
+    async def expire(self, topic: str, before: datetime) -> int:
+        unread = await self.cluster.lowest_positions(topic)
+        if topic in COMPACTED:
+            copy = await self._copy(topic)
+            await self._current(copy, topic, range(self.partitions))
+            return copy.expire(before, unread)
+        starts = await self.cluster.starts(topic, self.partitions)
+        ends = await self.cluster.ends(topic, self.partitions)
+        since = await self.cluster.at_time(topic, self.partitions, before)
+        last = {
+            partition: min(
+                since[partition] if since[partition] >= 0 else ends[partition], unread.get(partition, ends[partition])
+            )
+            for partition in ends
+        }  # fmt: skip
+        await self.cluster.delete_before(topic, {p: end for p, end in last.items() if end > starts[p]})
+        return sum(max(last[partition] - starts[partition], 0) for partition in last)
+
+    async def facts(self) -> Sequence[str]:
+        fewest, in_sync, least = MANY, MANY, MANY
+        brokers = 0
+        for topic in TOPICS:
+            settings = await self.cluster.settings(topic)
+            for name, value in wanted(topic).items():
+                if settings[name] != value:
+                    raise LogError(
+                        f"log {self.address.url}: the topic {topic} has {name}={settings[name]}, "
+                        f"which should be {value}: records could be lost"
+                    )
+            least = min(least, int(settings["min.insync.replicas"]))
+            brokers, replicas, synced = await self.cluster.copies(topic)
+            fewest, in_sync = min(fewest, replicas), min(in_sync, synced)
+        if fewest > 1 and least < 2:
+            raise LogError(
+                f"log {self.address.url}: min.insync.replicas of a topic is {least}: "
+                "a record that one broker alone has would be confirmed"
+            )
+        return (
+            f"{brokers} brokers",
+            f"{fewest} replicas, {in_sync} in sync, {least} confirm each record",
+            *(("the loss of one broker loses the log",) if fewest < 2 else ()),
+        )
+
+    async def close(self) -> None:
+        for inbox in self._inboxes:
+            await inbox.close()
+        await self._tail.close()
+        await self._single.close()
+        self._worker.shutdown(wait=False)
+        self._transactions.close()
+        for task in self._copies.values():
+            (await task).close()
+
+
+class KafkaLogInbox:
+    """A member of a group, whose outputs are checked as those of `publish`."""
+
+    def __init__(self, log: KafkaLog, inbox: KafkaInbox) -> None:
+        self._log, self._inbox = log, inbox
+        self.batch, self.pause, self.close = inbox.batch, inbox.pause, inbox.close
+
+    async def transact(self, batch: Batch, outputs: Sequence[Message] = ()) -> Sequence[Record]:
+        return await self._inbox.transact(batch, await self._log._placed(outputs))
+
+
+@dataclass
+class _Publication:
+    """Messages of several tasks that are published in one transaction."""
+
+    messages: list[Outgoing]
+    written: "asyncio.Task[list[Record]] | None" = None
+
+
+def _nothing() -> None:
+    """Do nothing: a turn of the thread that comes after what runs in it."""

@@ -1,0 +1,180 @@
+"""The log in a real Kafka: its contract, histories beside the embedded one, members and brokers that are killed."""
+
+import asyncio
+import os
+import secrets
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from itertools import count
+from random import Random
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+from hypothesis import HealthCheck, given, settings
+
+from steelyard.broker.in_memory import MemoryLog
+from steelyard.broker.kafka.address import parse
+from steelyard.broker.log import EVENTS, OUTCOMES, Log, LogError
+from steelyard.broker.open import open_log, prepare_log
+from steelyard.broker.scan import partition_records
+from steelyard.broker.test_processes import check, until_said, work_until_killed, working
+from steelyard.testing.engines import log as log_suite
+from steelyard.testing.engines import log_groups
+from steelyard.testing.engines.log import message
+from tests.engines.control_plane import free_ports
+from tests.engines.services.histories import LOG_OPERATIONS, Operation, log_outcomes
+from tests.engines.services.kafka import kafka
+from tests.engines.services.suite import KAFKA
+
+PARTITIONS = 3
+CASES = log_suite.CASES | log_groups.CASES
+
+
+@contextmanager
+def prefixed() -> Iterator[str]:
+    """Address of a log of its own: a prefix that no other test has."""
+    url = f"{os.environ[KAFKA]}/test-{secrets.token_hex(4)}"
+    yield url
+    address = parse(url)
+    admin = AdminClient({"bootstrap.servers": address.brokers, "log_level": 0})
+    left = [name for name in admin.list_topics(timeout=10).topics if name.startswith(address.prefix)]
+    # Small brokers carry a few hundred partitions, not those of every test.
+    for future in admin.delete_topics(left).values() if left else ():
+        future.result()
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with prefixed() as url:
+        yield url
+
+
+@pytest.fixture
+async def log(url: str) -> AsyncIterator[Log]:
+    assert await prepare_log(url, PARTITIONS)
+    opened = await open_log(url, PARTITIONS)
+    yield opened
+    await opened.close()
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_the_log_keeps_to_the_contract(log: Log, case: log_suite.Case) -> None:
+    await case(log)
+
+
+async def test_settings_that_could_lose_records_are_refused(log: Log, url: str) -> None:
+    assert list(await log.facts()) == ["3 brokers", "3 replicas, 3 in sync, 2 confirm each record"]
+    address = parse(url)
+    admin = AdminClient({"bootstrap.servers": address.brokers, "log_level": 0})
+    change = ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
+    topic = ConfigResource(ResourceType.TOPIC, address.topic(EVENTS), incremental_configs=[change])
+    for future in admin.incremental_alter_configs([topic]).values():
+        future.result()
+    with pytest.raises(LogError, match=r"workflows.events has retention.ms=1000, which should be -1"):
+        await log.facts()
+
+
+@settings(
+    max_examples=8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(LOG_OPERATIONS)
+def test_any_history_is_as_in_memory(operations: list[Operation]) -> None:
+    async def compare() -> None:
+        with prefixed() as url:
+            await prepare_log(url, PARTITIONS)
+            log = await open_log(url, PARTITIONS)
+            try:
+                assert await log_outcomes(log, operations) == await log_outcomes(
+                    MemoryLog(PARTITIONS), operations
+                )
+            finally:
+                await log.close()
+
+    asyncio.run(compare())
+
+
+async def test_members_that_are_killed_lose_and_double_nothing(log: Log, url: str) -> None:
+    random = Random(5)
+    await log.publish([message(f"k{number % 10}", str(number)) for number in range(60)])
+    for batches in (1, 3, 2):
+        await asyncio.to_thread(work_until_killed, url, batches, random.random() * 0.03, PARTITIONS)
+    async with working(url, partitions=PARTITIONS):
+        await until_said(log, 60)
+    await check(log, 10, 6)
+
+
+async def test_a_member_that_stalls_longer_than_its_session_doubles_nothing(log: Log, url: str) -> None:
+    await log.publish([message(f"k{number % 10}", str(number)) for number in range(60)])
+    async with working(url, 0.2, PARTITIONS) as stalled:
+        assert stalled.stdout is not None
+        await asyncio.to_thread(stalled.stdout.readline)
+        os.kill(stalled.pid, signal.SIGSTOP)
+        async with working(url, partitions=PARTITIONS):
+            await until_said(log, 60)
+            os.kill(stalled.pid, signal.SIGCONT)
+            await log.publish([message(f"k{number % 10}", str(number)) for number in range(60, 80)])
+            await until_said(log, 80)
+    await check(log, 10, 8)
+
+
+@pytest.mark.timeout(480)
+async def test_what_was_confirmed_survives_the_death_of_each_broker_in_turn(url: str) -> None:
+    """Brokers of the test's own: two of three go on, and the third catches up."""
+    with kafka() as cluster:
+        await prepare_log(cluster.address, PARTITIONS)
+        log = await open_log(cluster.address, PARTITIONS)
+        numbers = count()
+        confirmed: list[str] = []
+        stop = asyncio.Event()
+
+        async def publish() -> None:
+            while not stop.is_set():
+                number = str(next(numbers))
+                await log.publish([message(f"k{int(number) % 10}", number)])
+                confirmed.append(number)
+                await asyncio.sleep(0.1)  # the worker takes three at a time
+
+        async def kill_in_turn() -> None:
+            for broker in cluster.brokers:
+                before = len(confirmed)
+                await asyncio.to_thread(broker.kill)
+                async with asyncio.timeout(60):
+                    while len(confirmed) < before + 20:  # noqa: ASYNC110 - the other two go on
+                        await asyncio.sleep(0.05)
+                await asyncio.to_thread(broker.start)
+                await asyncio.to_thread(cluster.wait)
+            stop.set()
+
+        async with working(cluster.address, partitions=PARTITIONS):
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(publish())
+                tasks.create_task(kill_in_turn())
+            async with asyncio.timeout(200):
+                while len(said := await values(log, OUTCOMES)) < len(confirmed):
+                    await log.changed(log.version(), 1)
+        assert sorted(said) == sorted(number.encode() for number in confirmed)
+        await log.close()
+
+
+async def values(log: Log, topic: str) -> list[bytes]:
+    return [
+        record.value or b""
+        for partition in range(log.partitions)
+        async for record in partition_records(log, topic, partition)
+    ]
+
+
+async def test_brokers_that_are_away_and_topics_that_are_missing_are_one_line(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LogError, match="has no topics of Steelyard yet; `steelyard config init` makes them"):
+        await open_log(url, PARTITIONS)
+    monkeypatch.setattr("steelyard.broker.kafka.cluster.ANSWER_SECONDS", 1.0)
+    (port,) = free_ports(1)
+    with pytest.raises(LogError, match=r"127\.0\.0\.1:\d+"):
+        await open_log(f"kafka://127.0.0.1:{port}", PARTITIONS)
