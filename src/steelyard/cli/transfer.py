@@ -40,6 +40,7 @@ def upload(
         raise UsageError(f"upload {kind}: should be dataset, module or model")
     if not folder.is_dir():
         raise UsageError(f"upload {folder}: there is no such folder")
+    # Told before the entity is made: it would wait for files for a week.
     if plural == "datasets" and not any(folder.rglob("*.parquet")):
         raise UsageError(f"upload {folder}: there is no .parquet file in it")
     with platform.connect() as client, _progress("uploading") as progress:
@@ -122,6 +123,7 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
         """Open the page in a browser."""
         import tempfile
 
+        # Not removed at the end: the browser reads the page after this command has gone.
         folder = Path(tempfile.mkdtemp(prefix="steelyard-")) / "page"
         page = _saved(kind, id, folder, platform) / name
         typer.echo(str(page))
@@ -188,7 +190,9 @@ class _progress:  # noqa: N801  (a context manager that reads as a verb)
         if not sys.stderr.isatty():
             self._bars = None
             return lambda name, done, total: None
-        columns = (TextColumn(self._verb), TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+        # The name of a file is no markup: rich would fail at one with [/] in it.
+        name_column = TextColumn("{task.description}", markup=False)
+        columns = (TextColumn(self._verb), name_column, BarColumn(), DownloadColumn())
         bars = self._bars = Progress(*columns, console=Console(stderr=True))
         bars.start()
         tasks: dict[str, object] = {}

@@ -39,6 +39,7 @@ def put(carrier: Carrier, link: StorageSignedURL, path: Path, name: str, progres
             progress(name, done, size)
 
     try:
+        # With a length, since S3 takes no upload in chunks by a signed URL.
         headers = {**link.headers, "content-length": str(size)}
         answer = carrier.http.put(link.url, content=content(), headers=headers, timeout=TIMEOUT)
     except httpx.RequestError as error:
@@ -58,6 +59,7 @@ def fetch(carrier: Carrier, link: ArtifactURL, target: Path, progress: Progress)
     if wanted is not None and target.is_file() and md5_of(target) == wanted:
         progress(name, target.stat().st_size, target.stat().st_size)
         return target
+    # A name of its own for each try: two downloads into one folder must not write into one file.
     part = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -73,6 +75,7 @@ def fetch(carrier: Carrier, link: ArtifactURL, target: Path, progress: Progress)
 
 def _receive(carrier: Carrier, link: ArtifactURL, part: Path, progress: Progress) -> None:
     name, done = link.artifact.path, 0
+    # Compressed on the way, size and digest would be those of other bytes.
     headers = {**link.signedURL.headers, "accept-encoding": "identity"}
     try:
         with (
@@ -109,6 +112,7 @@ def _check_and_rename(part: Path, target: Path, wanted: str | None, name: str) -
 def target_of(folder: Path, name: str) -> Path:
     """Return the path of a file in the folder. Raises TransferFailed for one that leads out of it."""
     target = folder / name
+    # The names come from the platform: one with `..`, or through a link, would write anywhere.
     inside = target.resolve().is_relative_to(folder.resolve()) and target.resolve() != folder.resolve()
     if not inside:
         raise TransferFailed(f"{name!r}: leads out of {folder}")
@@ -120,6 +124,7 @@ def _refused(name: str, what: str, answer: httpx.Response) -> TransferFailed:
     message = f"{name}: the {what} was refused: {said} ({answer.status_code})"
     if answer.status_code in {*RETRIED, 500}:  # stores answer 500 for failures that pass
         return TransferBroken(message, answer if answer.status_code in RETRIED else None)
+    # S3 answers 403 to a signature that has expired; some stores 401.
     return LinkExpired(message) if answer.status_code in {401, 403} else TransferFailed(message)
 
 

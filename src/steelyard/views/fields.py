@@ -94,6 +94,7 @@ def value(entity: Entity, path: Path) -> str | None:
     value: object = entity
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
+    # A filter's column holds texts: a number or a list there is another schema's, and must not stop the sink.
     return value if isinstance(value, str) else None
 
 
@@ -109,6 +110,7 @@ def microseconds(time: str) -> int:
     The texts themselves cannot be compared: a whole second is written without a fraction.
     """
     then = datetime.fromisoformat(time)
+    # In whole numbers: a float of seconds since 1970 loses microseconds.
     return ((then if then.tzinfo else then.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
 
 
@@ -128,5 +130,6 @@ def sort_key(entity: Entity, kind: str, name: str) -> str | int | None:
 def cursor(entity: Entity, kind: str, order_by: str | None) -> tuple[str | None, str]:
     """Return the value of `after` for the entities that follow this one."""
     name = order_by or CREATED
+    # A time that cannot be read sorts as absent, so the cursor has to say the same.
     known = sort_key(entity, kind, name) is not None
     return value(entity, orders(kind)[name]) if known else None, value(entity, ("id",)) or ""

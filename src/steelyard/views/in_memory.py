@@ -84,6 +84,7 @@ class MemoryView:
 
     def _put(self, change: Change, read: tuple[str, Entity] | None) -> None:
         old = self._known.get(change.id)
+        # In a resync the log begins anew: its first record of an entity counts, however low its position is.
         if old is not None and (old.resync, old.position) >= (self._resync, change.position):
             return
         kind, entity = read or ("", {})
@@ -95,6 +96,7 @@ class MemoryView:
         if self._swept == self._resync:
             return 0
         reached = await self.positions(epoch)
+        # Swept earlier, entities that the resync has not named yet would be taken for gone.
         if behind := [partition for partition, end in before.items() if reached.get(partition, 0) < end]:
             raise ViewError(f"the resync has not come to the end of partitions {behind}")
         gone = [id for id, known in self._known.items() if known.resync < self._resync]
@@ -124,6 +126,8 @@ class MemoryView:
     def _tell(self) -> None:
         self._version += 1
         self._news.set()
+        # A new event for each change: one that was set and cleared would be missed by whoever had not run in
+        # between.
         self._news = asyncio.Event()
 
     async def close(self) -> None:

@@ -77,6 +77,7 @@ def page(rows: Iterable[Row[T]], query: Query) -> list[T]:
     """Rows (sort key, id, what is wanted) in order, those up to the cursor left out, cut to the limit."""
     down = query.order == "descending"
     rows = list(rows)
+    # Entities without the field come last in both directions, as both databases are made to do.
     present = sorted((row for row in rows if row[0] is not None), key=lambda row: row[:2], reverse=down)
     absent = sorted((row for row in rows if row[0] is None), key=lambda row: row[1], reverse=down)
     after = after_key(query)
@@ -113,5 +114,7 @@ def merge(query: Query, answer: Sequence[Stored], overlay: Sequence[Stored]) -> 
     for stored in overlay:
         if stored.id not in newest or newest[stored.id].position < stored.position:
             newest[stored.id] = stored
+    # An entity that the overlay has changed may match no longer, or come at another place: everything is
+    # matched again.
     entities = [(parsed(stored), stored) for stored in newest.values()]
     return page([row(entity, stored, query) for entity, stored in entities if matches(entity, query)], query)

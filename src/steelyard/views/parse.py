@@ -56,6 +56,7 @@ def _any_of(kind: str, text: str | None) -> Sequence[Mapping[str, Sequence[str]]
         return ()
     content = _json("query", text)
     conditions = content if isinstance(content, list) else [content]
+    # Each condition is a search of its own.
     if not 1 <= len(conditions) <= MOST_CONDITIONS:
         raise BadQuery("query", f"{len(conditions)} conditions, where 1 to {MOST_CONDITIONS} may be")
     return [_condition(kind, condition) for condition in conditions]
@@ -106,6 +107,7 @@ def _order(text: str | None, order_by: str | None) -> Literal["ascending", "desc
 def _limit(text: str | None) -> int | None:
     if text is None:
         return None
+    # By length first: Python refuses to read numbers of thousands of digits, with an error of its own.
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= MOST_RESULTS):
         raise BadQuery("limit", f"{text!r} is not a whole number from 1 to {MOST_RESULTS}")
     return int(text)

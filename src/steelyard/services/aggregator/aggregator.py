@@ -14,6 +14,7 @@ from steelyard.broker.log import EVENTS, STATE, Log, Message, Record
 from steelyard.services.aggregator.apply import apply_command, is_seen
 from steelyard.services.aggregator.messages import State, state_of
 from steelyard.services.aggregator.parse import check_readable, command_of
+from steelyard.tracing import span
 
 GROUP = "workflows-aggregator"
 
@@ -34,6 +35,11 @@ class Aggregator:
         # A batch that was aborted has written nothing, and another process may have taken its partition since then.
         self._states = {}
 
+    async def prepare(self, records: Sequence[Record]) -> None:
+        keys = {record.key for record in records}
+        states = await self._log.latest_of(STATE, keys)
+        self._states |= {key: state_of(states.get(key)) for key in keys}
+
     async def step(self, record: Record) -> Sequence[Message]:
         if record.key not in self._states:
             self._states[record.key] = state_of(await self._log.latest(STATE, record.key))
@@ -44,7 +50,15 @@ class Aggregator:
         # An entity that a newer program wrote stops the partition: written back by this one, fields would be lost (rule
         # 9).
         check_readable(state)
-        application = apply_command(command_of(record), record, state, self._log.epoch)
+        with span(
+            f"process {EVENTS}",
+            record.headers.get("traceparent"),
+            kind="consumer",
+            attributes={"messaging.destination.name": EVENTS, "steelyard.entity.id": record.key},
+        ) as opened:
+            if opened.traceparent:
+                record = replace(record, headers={**record.headers, "traceparent": opened.traceparent})
+            application = apply_command(command_of(record), record, state, self._log.epoch)
         if application is None:
             return []
         # Rejected, or nothing changed: the outcome alone, so that no reader of states sees a change that is none (rule

@@ -15,7 +15,7 @@ from steelyard.schema.commands import Command, ForgetEntity, RestoreEntity, Upda
 from steelyard.schema.entities import entity_of
 from steelyard.schema.stored import entity_json
 from steelyard.services.aggregator.check import Rejected
-from steelyard.services.aggregator.merge import SAME, merge
+from steelyard.services.aggregator.merge import SAME, merge, restore_forgotten
 from steelyard.services.aggregator.messages import (
     FORGOTTEN,
     Position,
@@ -65,14 +65,19 @@ def apply_command(command: Command, record: Record, state: State | None, epoch: 
     if state is not None and forgotten and isinstance(command, ForgetEntity):
         return _bury(record, state, position)
     try:
-        content = merge(command, record.headers, state.content if state else None, forgotten=forgotten)
+        content: Json | None
+        if isinstance(command, RestoreEntity) and state is not None and state.content is None:
+            content = restore_forgotten(command, record.headers)
+        else:
+            content = merge(command, record.headers, state.content if state else None, forgotten=forgotten)
         if content is SAME:
             return Application(None, outcome_message(record, "unchanged", before))
         if content is None:
             assert state is not None  # only a known entity can be forgotten
             message = marker_message(record, state, position)
         else:
-            message = state_message(record, _text(command, content), state, position)
+            status = str(content["status"])
+            message = state_message(record, _text(command, content), status, state, position)
     # Well formed, but it cannot apply: an outcome for its sender, no dead letter.
     except Rejected as rejection:
         reason, text = rejection.reason, rejection.message

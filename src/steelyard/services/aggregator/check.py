@@ -6,7 +6,7 @@ from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import ForgetEntity, RestoreEntity
 from steelyard.schema.entities import entity_of
 from steelyard.schema.status import statuses
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 _CHANGING = frozenset({"status", "reason", "message", "lastTransitionTime", "labels", "metadata"})
 """Fields that may change during an entity's life; all others are fixed at its creation."""
@@ -77,5 +77,5 @@ def differing_field(entity: DyffEntity, content: Json) -> str | None:
 
 def revision_of(content: Json) -> str | None:
     """Return the id of the command that changed the entity last."""
-    revision: str | None = (content.get("metadata") or {}).get("revision")
+    revision: str | None = mapping(content, "metadata").get("revision")
     return revision

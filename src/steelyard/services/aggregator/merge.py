@@ -19,7 +19,7 @@ from steelyard.schema.commands import (
     UpdateEntityStatus,
 )
 from steelyard.schema.entities import AnyEntity
-from steelyard.schema.status import SUCCESS, Source
+from steelyard.schema.status import SUCCESS, TERMINAL, Source
 from steelyard.schema.stored import with_revision
 from steelyard.services.aggregator.check import (
     Rejected,
@@ -30,7 +30,7 @@ from steelyard.services.aggregator.check import (
     differing_field,
 )
 from steelyard.services.aggregator.transitions import is_allowed
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 Headers = Mapping[str, str]
 """Headers of a command: `id` becomes the revision, `time` is when it was given, `source` by which part."""
@@ -64,11 +64,31 @@ def merge(command: Command, headers: Headers, content: Json | None, *, forgotten
             return _update_status(command, headers, content)
         case EditEntityLabels():
             check_editable(content)
-            labels = content.get("labels") or {}
+            labels = mapping(content, "labels")
             after = _patched(labels, dict(command.data.attributes.labels))
             return SAME if after == labels else with_revision({**content, "labels": after}, headers["id"])
         case EditEntityDocumentation():
             return _edit_documentation(command, headers, content)
+
+
+def restore_forgotten(command: RestoreEntity, headers: Headers) -> Json:
+    """Return the content of an entity that was forgotten, as an administrator brings it back from the backup.
+
+    The condition `ifRevisionUndefined` says that this is meant: the restore of a deleted entity comes too late when it
+    is forgotten already. Raises Rejected.
+    """
+    attributes = command.data.attributes
+    if not attributes.ifRevisionUndefined or attributes.ifRevisionMatch is not None:
+        raise Rejected("NotFound", f"there is no entity {command.data.id}")
+    entity = attributes.entity
+    if (entity.id, entity.kind) != (command.data.id, command.data.kind):
+        raise Rejected("Conflict", f"entity.id: is {entity.kind} {entity.id}, not {command.data.id}")
+    # Anything that runs, or Deleted itself, would start its work anew, or be forgotten again.
+    if entity.status == "Deleted" or entity.status not in TERMINAL:
+        raise Rejected(
+            "Invalid", f"entity.status: is {entity.status}; a forgotten entity is restored as ended"
+        )
+    return with_revision(entity.dump(), headers["id"])
 
 
 def _create(entity: AnyEntity, headers: Headers, content: Json | None, forgotten: bool) -> Json:
@@ -106,8 +126,8 @@ def _update_status(command: UpdateEntityStatus, headers: Headers, content: Json)
 
 def _edit_documentation(command: EditEntityDocumentation, headers: Headers, content: Json) -> Json:
     check_editable(content)
-    metadata = dict(content.get("metadata") or {})
-    before = dict(metadata.get("documentation") or {})
+    metadata = dict(mapping(content, "metadata"))
+    before = dict(mapping(metadata, "documentation"))
     after = _patched(before, command.data.attributes.documentation.dump())
     if after == before:
         return SAME

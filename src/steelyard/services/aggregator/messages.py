@@ -15,6 +15,8 @@ from steelyard.types import Json
 
 FORGOTTEN = "forgotten"
 """Header of the marker that a forgotten entity leaves: the time at which it was forgotten."""
+DELETED_FROM = "deleted-from"
+"""Header of a state that is Deleted, and of its marker: the status before, to which a restore returns."""
 RECENT = 16
 """Number of command ids that a state remembers, to recognise a command that the log holds twice."""
 RECENT_ID = 12
@@ -69,9 +71,14 @@ def short_id(record: Record) -> str:
     return record.headers.get("id", "")[:RECENT_ID]
 
 
-def state_message(record: Record, text: bytes, state: State | None, position: Position) -> Message:
+def state_message(
+    record: Record, text: bytes, status: str, state: State | None, position: Position
+) -> Message:
     """Return the new state, whose JSON is `text`."""
-    return Message(STATE, record.key, text, _headers(record, state, position), record.partition)
+    headers = _headers(record, state, position)
+    if status == "Deleted" and (before := _status_before(state)):
+        headers[DELETED_FROM] = before
+    return Message(STATE, record.key, text, headers, record.partition)
 
 
 def marker_message(record: Record, state: State, position: Position) -> Message:
@@ -108,11 +115,24 @@ def outcome_message(
     return Message(OUTCOMES, record.key, orjson.dumps(content), {"id": record.headers.get("id", "")})
 
 
+def _status_before(state: State | None) -> str:
+    """Return the last status of an entity that was not Deleted; empty where nobody knows it."""
+    if state is None or state.content is None:
+        return ""
+    status = str(state.content["status"])
+    return state.headers.get(DELETED_FROM, "") if status == "Deleted" else status
+
+
 def _headers(record: Record, state: State | None, position: Position) -> dict[str, str]:
-    """Return the command's headers, with its position and the ids of the last commands."""
+    """Return the command's headers, with its position and the ids of the last commands.
+
+    The trace stays that of the first command: its workflow runs because of that request, whoever edits it later.
+    """
+    trace = state.headers.get("traceparent") if state else None
     recent = [*(state.recent if state else ()), short_id(record)][-RECENT:]
     return {
         **record.headers,
+        **({"traceparent": trace} if trace else {}),
         "epoch": str(position.epoch),
         "partition": str(position.partition),
         "offset": str(position.offset),

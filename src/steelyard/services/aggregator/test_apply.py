@@ -122,6 +122,15 @@ def test_a_state_says_which_command_it_comes_from() -> None:
     assert (entity.outcome["partition"], entity.outcome["offset"]) == (5, 7)
 
 
+def test_the_trace_of_an_entity_is_that_of_the_request_that_created_it() -> None:
+    entity = Entity()
+    first, later = (f"00-{digit * 32}-{digit * 16}-01" for digit in "12")
+    entity.does(create(EVALUATION), traceparent=first)
+    assert entity.does(status(EVALUATION, "Admitted"), "orchestrator", traceparent=later) == "applied"
+    assert entity.state is not None
+    assert entity.state.headers["traceparent"] == first
+
+
 def test_times_come_from_the_command() -> None:
     entity = Entity(create(EVALUATION))
     entity.does(status(EVALUATION, "Admitted"), "orchestrator", after=HOUR)

@@ -9,7 +9,8 @@ that came to nothing goes, too (`uploads.py`). Started by the platform's process
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Log, Message, Record
@@ -19,10 +20,12 @@ from steelyard.broker.scan import topic_pieces
 from steelyard.errors import is_engine_failure
 from steelyard.schema.commands import ForgetData, ForgetEntity, command_time
 from steelyard.services.aggregator.messages import FORGOTTEN, State, state_of
+from steelyard.services.backup.archive import Archive
 from steelyard.services.horizon import raised
 from steelyard.services.reaper.uploads import discard_leftovers
 from steelyard.services.status_commands import command_id
 from steelyard.storage.store import StorageError, Store
+from steelyard.types import mapping
 
 _log = logging.getLogger(__name__)
 CONSUMER = "reaper"
@@ -39,12 +42,17 @@ Clock = Callable[[], datetime]
 
 
 async def run_reaper(
-    log: Log, store: Store, *, stop: asyncio.Event, clock: Clock = lambda: datetime.now(UTC)
+    log: Log,
+    store: Store,
+    *,
+    backup: Store | None = None,
+    stop: asyncio.Event,
+    clock: Clock = lambda: datetime.now(UTC),
 ) -> None:
-    """Looks at once, and then every ten minutes, until `stop`."""
+    """Looks at once, and then every ten minutes, until `stop`. No tombstone goes that the archive in `backup` lacks."""
     aside, uploads_aside = await Aside.open(log, CONSUMER), await Aside.open(log, UPLOADS)
     while not stop.is_set():
-        await reap(log, clock(), aside)
+        await reap(log, clock(), aside, await _archived(log, backup))
         try:
             await discard_leftovers(store, log, clock(), uploads_aside)
         except StorageError as error:
@@ -54,26 +62,48 @@ async def run_reaper(
                 await stop.wait()
 
 
-async def reap(log: Log, now: datetime, aside: Aside | None = None) -> int:
+async def reap(
+    log: Log, now: datetime, aside: Aside | None = None, archived: Mapping[int, int] | None = None
+) -> int:
     """Look once at all states; returns how many commands it gave.
 
-    The horizon is in the log before any tombstone goes. What cannot be read is put aside, in `aside`.
+    The horizon is in the log before any tombstone goes. What cannot be read is put aside, in `aside`. `archived` says
+    up to which offset the backup has each partition; None where no backup is kept.
     """
     aside = aside or await Aside.open(log, CONSUMER)
     count = 0
-    horizon: dict[str, Message] = {}
+    bound = now - COMMANDS_FOR
+    tombstones: list[Record] = []
     async for records in topic_pieces(log, STATE):
         commands = [command for record in records if (command := await _due(record, now, aside)) is not None]
         if commands:
             await log.publish(commands)
         count += len(commands)
-        horizon |= {message.key: message for message in raised(records, now - COMMANDS_FOR)}
-    if horizon:
-        await log.publish(list(horizon.values()))
+        tombstones += [replace(record, headers={}) for record in records if record.value is None]
+    if archived is not None:
+        bound = min([bound, *(record.written for record in tombstones if _unread(record, archived))])
+    if horizon := raised(tombstones, bound):
+        await log.publish(horizon)
     await log.expire(EVENTS, now - COMMANDS_FOR)
     await log.expire(OUTCOMES, now - OUTCOMES_FOR)
-    await log.expire(STATE, now - COMMANDS_FOR)
+    await log.expire(STATE, bound)
     return count
+
+
+async def _archived(log: Log, backup: Store | None) -> Mapping[int, int] | None:
+    """Offsets up to which the backup has the state; empty, so that nothing expires, where it does not answer."""
+    if backup is None:
+        return None
+    try:
+        return await Archive(backup).positions(log.epoch)
+    except StorageError as error:
+        _log.warning("cannot look how far the backup is, and keep all tombstones: %s", error)
+        return {}
+
+
+def _unread(record: Record, archived: Mapping[int, int]) -> bool:
+    """Tell whether the backup has yet to read a record: without its tombstone, it would keep the entity for ever."""
+    return record.offset >= archived.get(record.partition, 0)
 
 
 async def _due(record: Record, now: datetime, aside: Aside) -> Message | None:
@@ -107,7 +137,7 @@ def due(record: Record, now: datetime) -> Message | None:
 
 def _forget(record: Record, state: State, now: datetime) -> Message:
     content = state.content or {"kind": state.headers.get("kind", "Dataset")}
-    revision = (content.get("metadata") or {}).get("revision")
+    revision = mapping(content, "metadata").get("revision")
     data = ForgetData(
         id=record.key,
         kind=content["kind"],

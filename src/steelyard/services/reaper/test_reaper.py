@@ -2,17 +2,18 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
 
 from steelyard.broker.in_memory import MemoryLog
-from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Message, Record
+from steelyard.broker.log import EVENTS, HORIZON, OUTCOMES, STATE, Message, Record
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.schema.commands import Command
 from steelyard.services.aggregator.apply import apply_command
 from steelyard.services.aggregator.messages import state_of
+from steelyard.services.backup.archive import Archive, Segment
 from steelyard.services.reaper.reaper import COMMANDS_FOR, DELETED_FOR, due, reap, run_reaper
 from steelyard.services.simulation.commands import (
     aggregate,
@@ -190,3 +191,20 @@ async def test_an_entity_that_it_cannot_read_stops_no_other() -> None:
     await log.publish([Message(STATE, key, None, good.headers) for key in ("a", "b")])
     await reap(log, now)
     assert await quarantined(log) == []
+
+
+async def test_a_tombstone_that_the_backup_lacks_stays() -> None:
+    log, backup = MemoryLog(), open_store("memory://reaper-backup")
+    commands = (message(create(EVALUATION)), message(status(EVALUATION, "Deleted")))
+    await aggregate(log, *commands, message(forget(EVALUATION), "reaper"))
+    await aggregate(log, message(forget(EVALUATION), "reaper", after=COMMANDS_FOR))
+    late = datetime.now(UTC) + 1000 * DAY
+    archive = Archive(backup)
+    await reap(log, late, archived=await archive.positions(log.epoch))
+    state = await log.latest(STATE, EVALUATION.id)
+    assert state
+    assert await log.latest(HORIZON, f"{STATE}/{state.partition}") is None
+    segment = Segment(log.epoch, state.partition, 0, state.offset)
+    await archive.write(log.id, log.partitions, segment, [state])
+    await reap(log, late, archived=await archive.positions(log.epoch))
+    assert await log.latest(STATE, EVALUATION.id) is None

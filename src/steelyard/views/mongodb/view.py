@@ -51,7 +51,10 @@ class MongoView:
 
     def __init__(self, client: Client, database: str, name: str) -> None:
         options: Any = {
+            # A write that a minority has is rolled back when the primary changes: positions would then be
+            # ahead of entities.
             "write_concern": WriteConcern("majority", j=True),
+            # A secondary lags: whoever waited for a version would read the state before it.
             "read_preference": ReadPreference.PRIMARY,
         }
         self._client = client
@@ -80,6 +83,7 @@ class MongoView:
         try:
             with view._ours():
                 hello = await client.admin.command("hello")
+                # A router of a sharded cluster has no set name of its own and takes transactions.
                 if "setName" not in hello and hello.get("msg") != "isdbgrid":
                     raise ViewError(
                         f"view {name}: transactions need a replica set, and this server belongs to none"
@@ -152,6 +156,8 @@ class MongoView:
 
     async def sweep(self, epoch: int, before: Mapping[int, int]) -> int:
         state = await self._read_state()
+        # Asked at every start of a sink: mostly there is nothing to do, and no transaction is needed to see
+        # it.
         if state["epoch"] == epoch and state["swept"] == state["resync"]:
             return 0
 

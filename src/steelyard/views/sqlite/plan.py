@@ -42,6 +42,7 @@ def conjunctions(query: Query) -> list[Conjunction]:
         for filters in query.any_of or [{}]
         for scope in _scopes(query)
     ]
+    # Conditions may come to the same: searched twice, the same entities would be sorted and merged twice.
     unique = {frozenset(parts.items()): parts for parts in conditions}
     return [parts for parts in unique.values() if all(parts.values())]
 
@@ -155,7 +156,9 @@ class Search:
         if self.lead and self.lead[0].startswith(LABEL):
             values = self.conjunction[self.lead[0]]
             condition = f"l.key = ? AND l.value {_among(values)}", (self.lead[0].removeprefix(LABEL), *values)
+            # CROSS JOIN keeps SQLite from changing the order of the two tables.
             source = f"{kind}_labels l INDEXED BY {kind}_labels_by_value CROSS JOIN {kind} e ON e.number = l.entity"
+            # The labels' table holds both, so that its index alone gives the order.
             return source, "l" if order in (CREATED, "id") else "e", [condition]
         parts: list[tuple[str, tuple[Parameter, ...]]] = []
         for name in self.lead:

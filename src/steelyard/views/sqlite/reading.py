@@ -37,6 +37,7 @@ def run(connection: sqlite3.Connection, query: Query, bounds: Bounds) -> list[St
     if len(results) == 1:
         numbers = [number for _, _, number in results[0]]
     else:
+        # An entity that two alternatives find is one.
         unique = {row[2]: row for rows in results for row in rows}
         numbers = page(unique.values(), query)
     return _entities(connection, query.kind, numbers)
@@ -53,6 +54,7 @@ def _rows(connection: sqlite3.Connection, search: Search) -> list[Row[int]]:
 
 def _entities(connection: sqlite3.Connection, kind: str, numbers: list[int]) -> list[Stored]:
     rows = connection.execute(
+        # Numbers are ours: one parameter for all of them, where each text needs its own.
         f"SELECT e.number, {_STORED} FROM {kind} e WHERE e.number IN (SELECT value FROM json_each(?))",
         (orjson.dumps(numbers).decode(),),
     )
@@ -77,6 +79,7 @@ def leads(
         return [Search(query, conjunction, tuple(conjunction))]
     best, few = _rarest(connection, query.kind, conjunction, bounds)
     lead = _BOTH if best in _BOTH and conjunction.keys() >= set(_BOTH) else (best,)
+    # An order by creation is in every index and is walked cheaply; for any other, sorting some thousands is.
     if few <= (bounds.small if created else bounds.many) or (query.limit is None and not created):
         return [Search(query, conjunction, lead)]
     if not created:

@@ -38,6 +38,7 @@ class SqliteView:
             inode = await asyncio.to_thread(_inode, Path(path))
             try:
                 database = await Database.open(path, MIGRATIONS)
+            # Put aside, the file of a newer version would be lost to it when it is installed again.
             except NewerSchema:
                 raise
             except (Damaged, WrongSchema) as error:
@@ -115,6 +116,7 @@ def _put_aside(path: Path, inode: int | None) -> Path:
             # Of two processes that find the same damaged file, the second would put the new view aside.
             if _inode(path) == inode:
                 for suffix in ("-wal", "-shm"):
+                    # Left there, they would be taken for the new file's and overwrite it.
                     Path(f"{path}{suffix}").unlink(missing_ok=True)
                 path.rename(aside)
     finally:

@@ -1,0 +1,61 @@
+"""Handler for administrators: bring back an entity that was deleted or forgotten."""
+
+import logging
+
+import orjson
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.errors import Conflict, NotFound, Unavailable
+from steelyard.api.http.responses import model_response
+from steelyard.broker.log import STATE
+from steelyard.errors import SteelyardError
+from steelyard.schema.answers import Status
+from steelyard.schema.commands import RestoreAttributes, RestoreData, RestoreEntity, command_time
+from steelyard.schema.entities import entity_of
+from steelyard.storage.store import StorageError
+
+_log = logging.getLogger(__name__)
+
+
+async def restore(context: RequestContext) -> Response:
+    """Give the entity its content back, and the status that it had before it was deleted."""
+    await context.json()
+    backup, log = context.api.platform.backup, context.api.platform.log
+    latest = await log.latest(STATE, context.id)
+    if latest is None:
+        raise NotFound(f"id: no entity {context.id} is known, nor was one forgotten")
+    if backup is None:
+        raise Unavailable("this API server was started without a backup")
+    there = (
+        orjson.loads(latest.value)
+        if latest.value is not None and not latest.headers.get("forgotten")
+        else None
+    )
+    if there is not None and there["status"] != "Deleted":
+        raise Conflict(f"id: {there['kind']} {context.id} is {there['status']}: there is nothing to restore")
+    try:
+        content = await backup.last_content(context.id, latest)
+    except (SteelyardError, StorageError) as error:
+        raise Unavailable(f"the backup cannot be read: {error}") from error
+    if content is None:
+        raise NotFound(f"id: {context.id} was forgotten, and is in the backup no more")
+    revision = (there.get("metadata") or {}).get("revision") if there is not None else None
+    try:
+        entity = entity_of({**content, "lastTransitionTime": command_time(context.now)})
+    except ValidationError as error:
+        raise Conflict(
+            f"id: what the backup has of {context.id} is no entity of this version: {error}"
+        ) from error
+    attributes = RestoreAttributes(
+        entity=entity,
+        ifRevisionMatch=revision,
+        # Asked of the aggregator: whoever restored it a moment earlier must not be overwritten.
+        ifRevisionUndefined=None if revision is not None else True,
+    )
+    data = RestoreData(id=entity.id, kind=entity.kind, attributes=attributes)
+    await context.api.commands.edit(RestoreEntity(data=data), context.command_origin(), context.now)
+    _log.warning("%s %s was restored by %s", entity.kind, entity.id, context.access.actor)
+    message = f"{entity.kind} {entity.id} is restored"
+    return model_response(Status(status=entity.status, reason=entity.reason, message=message))

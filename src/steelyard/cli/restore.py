@@ -1,0 +1,129 @@
+"""`steelyard restore`: a platform whose log and view are lost, rebuilt from its backup."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.connection import FolderOption
+from steelyard.cli.extras import needs
+from steelyard.cli.log import SettingsOption, YesOption
+from steelyard.errors import UsageError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from steelyard.local.restoring import Restoration
+    from steelyard.services.backup.states import Progress
+
+UntilOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Restore everything as it was at this time, such as 2030-01-31T12:00:00Z. Default: the newest."
+    ),
+]
+
+
+@needs("local")
+def restore(
+    state_dir: FolderOption = None,
+    settings: SettingsOption = None,
+    until: UntilOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read the whole backup, say what is in it, and change nothing.")
+    ] = False,
+    skip_damaged: Annotated[
+        bool,
+        typer.Option(
+            "--skip-damaged", help="Go on without files that are damaged or missing, and name them."
+        ),
+    ] = False,
+    yes: YesOption = False,
+) -> None:
+    """Rebuild the state of all entities and the view from the backup, after the log and the view were lost.
+
+    Nothing is written over: where the log or the view has anything, the command refuses. Nothing may run meanwhile.
+    One deleted entity is brought back by steelyard backup restore.
+    """
+    import asyncio
+    from datetime import UTC, datetime
+
+    from steelyard.cli.connection import choose_state_dir
+    from steelyard.cli.log import confirm
+    from steelyard.local.acceptance import nothing_runs
+    from steelyard.local.restoring import restore_platform
+    from steelyard.local.state import prepare
+    from steelyard.settings import load
+
+    when = _time(until) if until else None
+    state = choose_state_dir(state_dir)
+    loaded = load(settings, state.path)
+    if not dry_run:
+        prepare(state)
+    with nullcontext() if dry_run else nothing_runs(state):
+        if not dry_run:
+            confirm(f"Restore {loaded.log} and {loaded.view} from {loaded.backup}?", yes)
+        with shown_progress() as progress:
+            done = asyncio.run(
+                restore_platform(
+                    loaded,
+                    datetime.now(UTC),
+                    until=when,
+                    dry_run=dry_run,
+                    skip_damaged=skip_damaged,
+                    progress=progress,
+                )
+            )
+    _show(done, dry_run)
+
+
+def _time(text: str) -> "datetime":
+    from datetime import UTC, datetime
+
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"--until {text}: is no time such as 2030-01-31T12:00:00Z") from None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+@contextmanager
+def shown_progress() -> "Iterator[Progress]":
+    """A bar on a terminal; elsewhere nothing is shown."""
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+
+    if not Console(stderr=True).is_terminal:
+        yield lambda done, all: None
+        return
+    with Bars(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("reading the backup", total=None)
+
+        def advance(done: int, all: int) -> None:
+            bars.update(task, completed=done, total=all)
+
+        yield advance
+
+
+def _show(done: "Restoration", dry_run: bool) -> None:
+    rebuilt = done.rebuilt
+    verb = "in the backup" if dry_run else "restored"
+    typer.echo(f"{rebuilt.entities} entities {verb}, {rebuilt.forgotten} forgotten ones known as such")
+    if done.newest is not None:
+        typer.echo(f"the newest change in the backup is of {done.newest.isoformat(timespec='seconds')}")
+    if rebuilt.undone:
+        word = "would be" if dry_run else "are"
+        typer.echo(f"{rebuilt.undone} entities that were made later {word} left out")
+    for fault in done.damaged:
+        typer.echo(f"skipped: {fault}")
+    if dry_run:
+        typer.echo("nothing was changed")
+        return
+    typer.echo(f"the log {done.log[:8]} is accepted from epoch {done.epoch} on, and the view is built")
+    if done.resent:
+        typer.echo(
+            f"{done.resent} creates that were acknowledged and are not in the backup will be sent again"
+        )
+    if done.accounts_are_new:
+        typer.echo("the accounts database was empty: accounts and tokens are not part of this backup")

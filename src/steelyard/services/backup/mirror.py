@@ -1,0 +1,152 @@
+"""The mirror: a second bucket with a copy of the storage and of the backup, brought up to date once a day.
+
+    storage/KEY, backup/KEY               objects as they are in the first
+    trash/TIME/storage/KEY, …/backup/KEY  objects that the first has no more, for seven days
+    mirror.json                           the time at which a run ended, written last
+
+Whatever a run has done by the time it dies is compared again by the next one.
+"""
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import orjson
+
+from steelyard.errors import Refused
+from steelyard.services.identity import IDENTITY
+from steelyard.storage.store import ObjectInfo, ObjectMissing, StorageError, Store
+
+EVERY = timedelta(days=1)
+KEPT = timedelta(days=7)
+"""Time for which the mirror keeps what the first store has no more."""
+LOOK_SECONDS = 600.0
+MARGIN = timedelta(hours=1)
+"""Difference of two stores' clocks up to which a replaced object of equal size is noticed."""
+_DONE = "mirror.json"
+_TIME = "%Y%m%dT%H%M%SZ"
+_log = logging.getLogger(__name__)
+Clock = Callable[[], datetime]
+
+
+@dataclass
+class Mirrored:
+    """Numbers of one run."""
+
+    copied: int = 0
+    removed: int = 0
+    purged: int = 0
+
+
+async def run_mirror(
+    storage: Store,
+    backup: Store,
+    target: Store,
+    *,
+    stop: asyncio.Event,
+    clock: Clock = lambda: datetime.now(UTC),
+) -> None:
+    """Bring the mirror up to date whenever the last run ended a day ago, until `stop`."""
+    while not stop.is_set():
+        try:
+            if await _due(target, clock()):
+                done = await mirror(storage, backup, target, clock())
+                _log.info(
+                    "mirror: %d objects copied, %d removed, %d purged", done.copied, done.removed, done.purged
+                )
+        except Refused as error:
+            # A person has to look: what an emptied storage has lost must not leave the mirror, too.
+            _log.error("%s", error)
+        except StorageError as error:
+            # The platform goes on without its mirror; the next look tries again.
+            _log.error("the mirror cannot be brought up to date: %s", error)
+        try:
+            await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
+        except TimeoutError:
+            continue
+
+
+async def mirror(storage: Store, backup: Store, target: Store, now: datetime) -> Mirrored:
+    """Copy what is new, move what is gone into the trash, and purge the trash. Raises Refused, StorageError."""
+    await _check_identity(storage, target)
+    done = Mirrored()
+    with tempfile.TemporaryDirectory(prefix="steelyard-mirror-") as folder:
+        for name, store in (("storage", storage), ("backup", backup)):
+            await _mirror_one(name, store, target, now, Path(folder) / "object", done)
+    async for info in target.list("trash/"):
+        removed = datetime.strptime(info.key.split("/")[1], _TIME).replace(tzinfo=UTC)
+        if now - removed >= KEPT:
+            await target.delete(info.key)
+            done.purged += 1
+    await target.put(_DONE, orjson.dumps({"finished": now.isoformat()}))
+    return done
+
+
+async def _mirror_one(
+    name: str, source: Store, target: Store, now: datetime, scratch: Path, done: Mirrored
+) -> None:
+    """Both stores list their keys in the same order, so that one pass over both is enough."""
+    here, there = source.list(), target.list(f"{name}/")
+    first, second = await _next(here), await _next(there)
+    while first is not None or second is not None:
+        key = first.key.encode() if first is not None else None
+        copy = second.key.removeprefix(f"{name}/").encode() if second is not None else None
+        if second is not None and copy is not None and (key is None or copy < key):
+            # Copied before it is deleted: a crash in between leaves it in both places.
+            await target.copy(second.key, f"trash/{now.strftime(_TIME)}/{second.key}")
+            await target.delete(second.key)
+            done.removed += 1
+            second = await _next(there)
+            continue
+        assert first is not None
+        same = second is not None and copy == key and _is_same(first, second)
+        if not same and await _copy(source, first.key, target, f"{name}/{first.key}", scratch):
+            done.copied += 1
+        if copy == key:
+            second = await _next(there)
+        first = await _next(here)
+
+
+def _is_same(first: ObjectInfo, second: ObjectInfo) -> bool:
+    return first.size == second.size and first.last_modified + MARGIN < second.last_modified
+
+
+async def _copy(source: Store, key: str, target: Store, copy: str, scratch: Path) -> bool:
+    try:
+        await source.download(key, scratch)
+    except ObjectMissing:
+        return False  # removed meanwhile
+    await target.put_file(copy, scratch)
+    return True
+
+
+async def _next(infos: AsyncIterator[ObjectInfo]) -> ObjectInfo | None:
+    return await anext(infos, None)
+
+
+async def _check_identity(storage: Store, target: Store) -> None:
+    """Raises Refused where the storage has lost what says whose it is, and the mirror has it."""
+    try:
+        await target.head(f"storage/{IDENTITY}")
+    except ObjectMissing:
+        return
+    try:
+        await storage.head(IDENTITY)
+    except ObjectMissing as error:
+        raise Refused(
+            f"storage {storage.url}: lacks {IDENTITY}, and its mirror {target.url} has it: it was emptied, or is "
+            "another one; the mirror stays as it is"
+        ) from error
+
+
+async def _due(target: Store, now: datetime) -> bool:
+    try:
+        finished = datetime.fromisoformat(orjson.loads(await target.get(_DONE))["finished"])
+    except (ObjectMissing, ValueError, KeyError, TypeError):
+        return True
+    # A run of the future ended before the clock was set back.
+    return not finished <= now < finished + EVERY

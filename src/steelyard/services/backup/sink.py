@@ -1,0 +1,97 @@
+"""The sink of the archive: `workflows.state` into segments, one per partition and minute, and a daily snapshot.
+
+Started beside the sink of single entities, by the platform's process or by `steelyard service backup-sink`. Several
+may run at once. One that dies anywhere leaves whole segments, and the next goes on after the last of them.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from steelyard.broker.consume import BATCH, rest_until_changed
+from steelyard.broker.log import STATE, Log, Record
+from steelyard.services.backup.archive import Archive, Segment
+from steelyard.services.backup.settings import BackupSettings
+from steelyard.services.backup.snapshots import keep_snapshots
+from steelyard.storage.store import Store
+
+SEGMENT_BYTES = 4 << 20
+"""Bytes of values from which on a segment is not made any longer."""
+Clock = Callable[[], datetime]
+Monotonic = Callable[[], float]
+LOOK_SECONDS = 600.0
+"""Time between two looks whether a snapshot is due: each lists the archive. The first comes after a tenth of it."""
+
+
+async def run_archive_sink(
+    log: Log,
+    store: Store,
+    settings: BackupSettings,
+    *,
+    stop: asyncio.Event,
+    clock: Clock = lambda: datetime.now(UTC),
+    monotonic: Monotonic = time.monotonic,
+) -> None:
+    """Write the archive until `stop`, and then what is not in it yet."""
+    archive = Archive(store)
+    ends = await log.ends(STATE)
+    at = dict.fromkeys(ends, 0) | dict(await archive.positions(log.epoch))
+    waiting = {partition: _Waiting(archive, log, partition, at[partition]) for partition in ends}
+    look = monotonic() + LOOK_SECONDS / 10
+    async with rest_until_changed(log, stop) as rest:
+        while not stop.is_set():
+            version = log.version()
+            moved = False
+            for partition in ends:
+                if records := await log.read(STATE, partition, at[partition], BATCH):
+                    at[partition] = records[-1].offset + 1
+                    await waiting[partition].add(records, monotonic())
+                    moved = True
+                    await asyncio.sleep(0)
+            for part in waiting.values():
+                # By a clock that nobody sets: one that is set back would hold a change for hours.
+                if part.records and monotonic() - part.since >= settings.segment_seconds:
+                    await part.write()
+            if not moved:
+                if monotonic() >= look:
+                    look = monotonic() + LOOK_SECONDS
+                    await keep_snapshots(archive, log, settings, clock())
+                await rest(version)
+    for part in waiting.values():
+        await part.write()
+
+
+@dataclass
+class _Waiting:
+    """Records of one partition that are in no segment yet. `first` is where their segment begins."""
+
+    archive: Archive
+    log: Log
+    partition: int
+    first: int
+    records: list[Record] = field(default_factory=list)
+    since: float = 0.0
+    size: int = 0
+
+    async def add(self, records: Sequence[Record], now: float) -> None:
+        for record in records:
+            # By the minute in which the log wrote them: whoever reads the same backlog cuts it in the same places.
+            if self.records and (_minute(record) != _minute(self.records[0]) or self.size >= SEGMENT_BYTES):
+                await self.write()
+            if not self.records:
+                self.since = now
+            self.records.append(record)
+            self.size += len(record.value or b"")
+
+    async def write(self) -> None:
+        if not self.records:
+            return
+        segment = Segment(self.log.epoch, self.partition, self.first, self.records[-1].offset)
+        await self.archive.write(self.log.id, self.log.partitions, segment, self.records)
+        self.first, self.records, self.size = segment.last + 1, [], 0
+
+
+def _minute(record: Record) -> datetime:
+    return record.written.replace(second=0, microsecond=0)
