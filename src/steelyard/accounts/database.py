@@ -1,13 +1,13 @@
 """The protocols of the accounts database: who may do what, what was asked and not yet answered, what is claimed.
 
-`sqlite/accounts.py`, `sqlite/outbox.py` and `sqlite/claims.py` implement them; what SQLite refuses they raise as a
-DatabaseError. On a cluster PostgreSQL will. Everything is durable when a method returns. Times come in.
+`sqlite/` and `postgresql/` implement them, in a file for each; what SQLite refuses they raise as a DatabaseError.
+Everything is durable when a method returns. Times come in, except for leases: these count by the database's clock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from steelyard.errors import ContentError, EngineError
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
@@ -31,6 +31,10 @@ class NoSuchAccount(AccountsDatabaseError, ContentError):
 
 class Superseded(AccountsDatabaseError):
     """Another process has been elected leader since; the caller must stop."""
+
+
+class LeaseEnded(AccountsDatabaseError):
+    """The lease of an API server has ended, and another server has its rows; the caller must register anew."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,8 @@ class OutboxRow:
 
     `request` is the digest of token, route and body, empty where the command only accompanies another one; `ends` are
     the log's ends of the entity's partition before it was sent, so that one who starts again can look whether it was.
-    `position` is where it lies in the log.
+    `position` is where it lies in the log. `server` is the API server that sends and follows it, and whose connection
+    waits for the answer; empty where it is nobody's.
     """
 
     command: str
@@ -139,10 +144,54 @@ class OutboxRow:
     ends: int = 0
     position: tuple[int, int] | None = None
     delivery: Delivery = "open"
+    server: str = ""
+
+
+class Backlog(NamedTuple):
+    """Number of commands that are not in the log yet, and the time at which the oldest of them came."""
+
+    rows: int
+    oldest: datetime | None
 
 
 class Outbox(Protocol):
-    """Commands that the API has accepted and whose effect is not visible yet."""
+    """Commands that the API has accepted and whose effect is not visible yet.
+
+    Several API servers share it. Each row belongs to one of them, which holds a lease by the database's own clock; the
+    rows of a server whose lease has ended, or whose process has, go to another one.
+    """
+
+    async def begin(self, server: str, seconds: float, process: str = "") -> None:
+        """Register a server under an id that no other had, with a lease of so many seconds.
+
+        `process` is the identity of its process (`steelyard.processes`): servers of the same machine take over at once
+        from one that was killed.
+        """
+        ...
+
+    async def renew(self, server: str, seconds: float) -> None:
+        """Begin the lease anew. One that has ended and was not taken over lives on; else raises LeaseEnded."""
+        ...
+
+    async def end(self, server: str) -> None:
+        """Give the lease up: others take the rows over at once."""
+        ...
+
+    async def take_over(self, server: str) -> Sequence[OutboxRow]:
+        """Give the rows of servers whose leases have ended, and those of nobody, to `server`, each to one caller alone.
+
+        Return those that the view does not show, in the order in which they came. Those that are open are lost then: a
+        server that has ended answers nothing more. Raises LeaseEnded.
+        """
+        ...
+
+    async def in_doubt(self, row: OutboxRow, *, window_seconds: float = 60) -> Mapping[str, int]:
+        """Return the other servers at which requests equal to that of a new row are open, and their renewals so far.
+
+        Whether the new request repeats one of those is not known yet. Once that server has renewed its lease again, its
+        request was still in flight; once it was taken over, the request is lost.
+        """
+        ...
 
     async def add(
         self, row: OutboxRow, others: Sequence[OutboxRow] = (), *, window_seconds: float = 60
@@ -150,8 +199,8 @@ class Outbox(Protocol):
         """The row, kept together with the others that its request brings about; or an earlier row, and nothing new.
 
         An earlier row is that of the same account and idempotency key, or without a key the oldest lost one of the
-        same request younger than `window_seconds`. That one is open again: it belongs to this request from now on, and
-        the next one is not its repeat.
+        same request younger than `window_seconds`. That one is open again: it belongs to this request and its server
+        from now on, and the next one is not its repeat. Raises LeaseEnded for a row of a server that is not registered.
         """
         ...
 
@@ -159,12 +208,16 @@ class Outbox(Protocol):
 
     async def answered(self, commands: Sequence[str]) -> None: ...
 
-    async def lost(self, commands: Sequence[str] | None = None) -> None:
-        """Marks those of the commands that are open; None means every open one, of a process that has ended."""
+    async def lost(self, commands: Sequence[str]) -> None:
+        """Marks those of the commands that are open."""
         ...
 
-    async def unsent(self) -> Sequence[OutboxRow]:
-        """Return the commands that are not in the log yet, in the order in which they came."""
+    async def unsent(self, server: str | None = None) -> Sequence[OutboxRow]:
+        """Return the commands of a server, or of all, that are not in the log yet, in the order in which they came."""
+        ...
+
+    async def backlog(self) -> Backlog:
+        """Count the commands that are not in the log yet, without reading them."""
         ...
 
     async def visible(self, commands: Sequence[str]) -> None:
@@ -180,7 +233,7 @@ class Outbox(Protocol):
         ...
 
     async def unsend(self, commands: Mapping[str, int]) -> None:
-        """The log has lost these commands: they are to be sent again.
+        """The log has lost these commands: they are nobody's, so that the next server sends them again.
 
         Each with the end of its partition: before it nobody needs to look for the command.
         """

@@ -17,6 +17,8 @@ from steelyard.accounts.sqlite.accounts import SqliteAccounts
 from steelyard.accounts.sqlite.claims import SqliteClaims
 from steelyard.accounts.sqlite.origin import SqliteOrigin
 from steelyard.accounts.sqlite.outbox import SqliteOutbox
+from steelyard.accounts.sqlite.transfer import SqliteTransfer
+from steelyard.accounts.transfer import Transfer
 from steelyard.origin import Outlet
 from steelyard.schema.ids import random_id
 from steelyard.sqlite import Database
@@ -25,6 +27,7 @@ MIGRATIONS = (
     sqlite_accounts.MIGRATION + sqlite_outbox.MIGRATION + sqlite_claims.MIGRATION,
     sqlite_accounts.SECOND_MIGRATION + sqlite_outbox.SECOND_MIGRATION + sqlite_claims.SECOND_MIGRATION,
     sqlite_origin.MIGRATION,
+    sqlite_outbox.THIRD_MIGRATION,
 )
 
 
@@ -46,6 +49,7 @@ class AccountsDatabase:
     outbox: Outbox
     claims: Claims
     origin: Outlet
+    transfer: Transfer
     database: Connections
 
     async def close(self) -> None:
@@ -71,6 +75,7 @@ async def open_accounts_database(url: str, new_id: Callable[[], str] = random_id
         SqliteOutbox(database),
         SqliteClaims(database),
         SqliteOrigin(database),
+        SqliteTransfer(database),
         database,
     )
 
@@ -100,12 +105,14 @@ async def _open_postgresql(url: str, new_id: Callable[[], str]) -> AccountsDatab
         from steelyard.accounts.postgresql.database import PostgresDatabase, parse
         from steelyard.accounts.postgresql.origin import PostgresOrigin
         from steelyard.accounts.postgresql.outbox import PostgresOutbox
+        from steelyard.accounts.postgresql.transfer import PostgresTransfer
     database = await PostgresDatabase.open(parse(url))
     return AccountsDatabase(
         PostgresAccounts(database, new_id),
         PostgresOutbox(database),
         PostgresClaims(database),
         PostgresOrigin(database),
+        PostgresTransfer(database),
         database,
     )
 

@@ -4,6 +4,7 @@ An operation is a name and its arguments. `store_outcomes` and `accounts_outcome
 each operation answered; an error counts as the answer, by its type.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from steelyard.accounts.database import Accounts, Claims, CreationRequest, Forgotten, Outbox, OutboxRow
+from steelyard.broker.log import EVENTS, STATE, Batch, Inbox, Log, Message, Record
 from steelyard.errors import EngineError
 from steelyard.schema.account import AccessGrant, APIKey, Identity
 from steelyard.storage.store import Store
@@ -55,6 +57,7 @@ async def store_outcomes(store: Store, operations: Sequence[Operation]) -> list[
 _NAMES = st.sampled_from(["alice", "bob", "Bob", "carol"])
 _SECONDS = st.integers(0, 100)
 _COMMANDS = st.sampled_from([f"c{number}" for number in range(4)])
+_SERVERS = st.sampled_from(["", "s1", "s2"])
 _ENTITIES = st.sampled_from(["e0", "e1"])
 _PLACES = st.tuples(st.integers(1, 2), st.integers(0, 2))
 _OF_ACCOUNTS = st.one_of(
@@ -71,9 +74,13 @@ _OF_THE_OUTBOX = st.one_of(
         st.none() | st.sampled_from(["k", "l"]),
         st.sampled_from(["r", "s"]),
         _SECONDS,
+        _SERVERS,
     ),
-    st.tuples(st.sampled_from(["answered", "visible", "unsend"]), _COMMANDS),
-    st.tuples(st.just("lost"), st.none() | _COMMANDS),
+    st.tuples(st.sampled_from(["answered", "visible", "unsend", "lost"]), _COMMANDS),
+    # A lease of 0 s has ended at once, one of an hour does not end: no clock decides.
+    st.tuples(st.sampled_from(["begin", "renew"]), _SERVERS, st.sampled_from([0, 3600])),
+    st.tuples(st.sampled_from(["end", "take_over", "unsent_of"]), _SERVERS),
+    st.tuples(st.just("in_doubt"), st.sampled_from(["r", "s"]), _SECONDS, _SERVERS),
     st.tuples(st.just("sent"), _COMMANDS, st.integers(0, 9)),
     st.tuples(st.just("expire"), _SECONDS),
     st.tuples(st.just("expired_request"), st.sampled_from(["k", "l"])),
@@ -90,7 +97,10 @@ _OF_CLAIMS = st.one_of(
 )
 ACCOUNTS_OPERATIONS = {
     "accounts": st.lists(_OF_ACCOUNTS, max_size=30).map(lambda rest: [*rest, ("accounts",)]),
-    "outbox": st.lists(_OF_THE_OUTBOX, max_size=30).map(lambda rest: [*rest, ("pending",), ("sent_rows",)]),
+    # An unregistered server adds nothing.
+    "outbox": st.lists(_OF_THE_OUTBOX, max_size=30).map(
+        lambda rest: [("begin", "s1", 3600), ("begin", "s2", 3600), *rest, ("pending",), ("sent_rows",)]
+    ),
     # Without a leader nothing is written.
     "claims": st.lists(_OF_CLAIMS, max_size=30).map(lambda rest: [("lead",), *rest, ("unfinished",)]),
 }
@@ -188,11 +198,11 @@ class _Database:
     async def positions(self, epoch: int) -> Outcome:
         return await self._claims.positions(epoch)
 
-    async def add(self, command: str, key: str | None, request: str, seconds: int) -> Outcome:
+    async def add(self, command: str, key: str | None, request: str, seconds: int, server: str) -> Outcome:
         rows = [*await self._outbox.pending(), *await self._outbox.sent_rows()]
         if command in {row.command for row in rows}:
             return "a command has one row"
-        given: OutboxRow = row(command, request=request, key=key, seconds=seconds)
+        given: OutboxRow = row(command, request=request, key=key, seconds=seconds, server=server)
         return await self._outbox.add(given, [replace(given, command=f"{command}-1", idempotency_key=None)])
 
     async def sent(self, command: str, offset: int) -> None:
@@ -201,8 +211,26 @@ class _Database:
     async def answered(self, command: str) -> None:
         await self._outbox.answered([command])
 
-    async def lost(self, command: str | None) -> None:
-        await self._outbox.lost(None if command is None else [command])
+    async def lost(self, command: str) -> None:
+        await self._outbox.lost([command])
+
+    async def begin(self, server: str, seconds: int) -> None:
+        await self._outbox.begin(server or "s3", seconds)
+
+    async def renew(self, server: str, seconds: int) -> None:
+        await self._outbox.renew(server, seconds)
+
+    async def end(self, server: str) -> None:
+        await self._outbox.end(server)
+
+    async def take_over(self, server: str) -> Outcome:
+        return await self._outbox.take_over(server or "s3")
+
+    async def unsent_of(self, server: str) -> Outcome:
+        return await self._outbox.unsent(server)
+
+    async def in_doubt(self, request: str, seconds: int, server: str) -> Outcome:
+        return await self._outbox.in_doubt(row("new", request=request, seconds=seconds, server=server))
 
     async def visible(self, command: str) -> None:
         await self._outbox.visible([command, f"{command}-1"])
@@ -234,3 +262,99 @@ async def _outcome(perform: Callable[[Operation], Awaitable[Outcome]], operation
         return await perform(operation)
     except EngineError as error:
         return type(error).__name__
+
+
+_LOG_KEYS = st.sampled_from(["a", "b", "c", "d"])
+_LOG_TOPICS = st.sampled_from([EVENTS, EVENTS, STATE])
+_LOG_VALUES = st.sampled_from([None, b"", b"1", b"2"])
+_MESSAGES = st.lists(st.builds(Message, _LOG_TOPICS, _LOG_KEYS, _LOG_VALUES), max_size=3)
+LOG_OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), _MESSAGES),
+        st.tuples(st.just("latest"), _LOG_KEYS),
+        st.tuples(st.just("everything"), _LOG_TOPICS),
+        st.tuples(st.just("look")),
+        st.tuples(st.just("work"), st.integers(1, 5)),
+        st.tuples(st.just("leave")),
+    ),
+    max_size=12,
+)
+
+
+async def log_outcomes(log: Log, operations: Sequence[Operation]) -> list[Outcome]:
+    """Return the outcomes of operations on a log that is empty at first; offsets are left out."""
+    history = _LogHistory(log)
+    try:
+        return [await _outcome(history.perform, operation) for operation in operations]
+    finally:
+        await history.leave()
+
+
+class _LogHistory:
+    """Performs operations on a log, with one member of a group that comes and goes."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._inbox: Inbox | None = None
+        self._unread = 0
+
+    def perform(self, operation: Operation) -> Awaitable[Outcome]:
+        name, *arguments = operation
+        call: Callable[..., Awaitable[Outcome]] = getattr(self, name)
+        return call(*arguments)
+
+    async def publish(self, messages: Sequence[Message]) -> Outcome:
+        self._unread += sum(message.topic == EVENTS for message in messages)
+        return _contents(await self._log.publish(messages))
+
+    async def latest(self, key: str) -> Outcome:
+        record = await self._log.latest(STATE, key)
+        return record and record.value
+
+    async def everything(self, topic: str) -> Outcome:
+        return [
+            (record.partition, record.key, record.value)
+            for partition in range(self._log.partitions)
+            for record in await self._log.read(topic, partition, 0)
+        ]
+
+    async def leave(self) -> None:
+        if self._inbox is not None:
+            await self._inbox.close()
+            self._inbox = None
+
+    async def _batch(self) -> tuple[Inbox, Batch]:
+        """Return all that the group has not read; a batch may have less."""
+        inbox = self._inbox = self._inbox or await self._log.inbox("group", EVENTS)
+        async with asyncio.timeout(20):
+            while True:
+                batch = await inbox.batch(limit=100, wait=0)
+                if len(batch.records) >= self._unread:
+                    return inbox, batch
+                await asyncio.sleep(0.01)
+
+    async def look(self) -> Outcome:
+        _, batch = await self._batch()
+        return _contents(batch.records)
+
+    async def work(self, number: int) -> Outcome:
+        """Work on so many records of each partition: which partition comes first differs between logs."""
+        inbox, batch = await self._batch()
+        taken: list[Record] = []
+        positions: dict[int, int] = {}
+        for record in batch.records:
+            if sum(other.partition == record.partition for other in taken) < number:
+                taken.append(record)
+                positions[record.partition] = record.offset + 1
+        starts = {partition: batch.starts[partition] for partition in positions}
+        outputs = [Message(STATE, record.key, b"seen " + (record.value or b"")) for record in taken]
+        written = await inbox.transact(Batch(taken, starts, positions), outputs)
+        self._unread -= len(taken)
+        return _contents(written)
+
+
+def _contents(records: Sequence[Record]) -> Outcome:
+    return sorted(
+        (record.partition, record.topic, record.key, record.value or b"", record.value is None)
+        for record in records
+    )

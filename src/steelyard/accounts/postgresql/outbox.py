@@ -9,12 +9,13 @@ import orjson
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from steelyard.accounts.database import OutboxRow
+from steelyard.accounts.database import Backlog, OutboxRow
+from steelyard.accounts.postgresql import outbox_servers as servers
 from steelyard.accounts.postgresql.database import PostgresDatabase
 
 _COLUMNS = (
     "command, account, kind, entity, created, topic_key, value, headers, request, idempotency_key, ends, "
-    "partition, position, delivery"
+    "partition, position, delivery, server"
 )
 _INSERT = text(
     f"INSERT INTO outbox ({_COLUMNS}) VALUES ({', '.join(f':{name}' for name in _COLUMNS.split(', '))})"
@@ -29,6 +30,52 @@ class PostgresOutbox:
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
+    async def begin(self, server: str, seconds: float, process: str = "") -> None:
+        await self._database.write(lambda connection: servers.begin(connection, server, seconds, process))
+
+    async def renew(self, server: str, seconds: float) -> None:
+        await self._database.write(lambda connection: servers.renew(connection, server, seconds))
+
+    async def end(self, server: str) -> None:
+        # Its row stays: who takes the server over removes it, and finds by it which rows to take.
+        query = "UPDATE outbox_servers SET expires = clock_timestamp() WHERE id = :server"
+        await self._execute(query, {"server": server})
+
+    async def take_over(self, server: str) -> Sequence[OutboxRow]:
+        async def take(connection: AsyncConnection) -> list[OutboxRow]:
+            await servers.check(connection, server)
+            # First the servers: whoever adds rows for one of them holds its row until the commit.
+            values = {
+                "ended": ["", *await servers.remove_ended(connection, besides=server)],
+                "server": server,
+            }
+            lost = "UPDATE outbox SET delivery = 'lost' WHERE delivery = 'open' AND server = ANY(:ended)"
+            await connection.execute(text(lost), values)
+            # Of two that take the rows of nobody, the second finds them another's once it has waited for the first.
+            query = (
+                "UPDATE outbox SET server = :server WHERE NOT visible AND server = ANY(:ended)"
+                f" RETURNING number, {_COLUMNS}"
+            )
+            rows = (await connection.execute(text(query), values)).all()
+            return [_row(row) for row in sorted(rows, key=lambda row: int(row.number))]
+
+        return await self._database.write(take)
+
+    async def in_doubt(self, row: OutboxRow, *, window_seconds: float = 60) -> Mapping[str, int]:
+        query = text(
+            "SELECT DISTINCT server, coalesce(renewals, 0) AS renewals"
+            " FROM outbox LEFT JOIN outbox_servers ON id = server WHERE account = :account AND request = :request"
+            " AND created > :since AND delivery = 'open' AND idempotency_key IS NULL AND server <> :server"
+        )
+        since = row.created - timedelta(seconds=window_seconds)
+        values = {"account": row.account, "request": row.request, "since": since, "server": row.server}
+
+        async def read(connection: AsyncConnection) -> Mapping[str, int]:
+            rows = await connection.execute(query, values)
+            return {str(row.server): int(row.renewals) for row in rows}
+
+        return await self._database.read(read)
+
     async def add(
         self, row: OutboxRow, others: Sequence[OutboxRow] = (), *, window_seconds: float = 60
     ) -> OutboxRow:
@@ -37,14 +84,15 @@ class PostgresOutbox:
             # time.
             query = text("SELECT pg_advisory_xact_lock(:key, hashtext(:account))")
             await connection.execute(query, {"key": _REQUESTS, "account": row.account})
+            await servers.check(connection, row.server)
             earlier = await _earlier(connection, row, window_seconds)
             if earlier is not None:
                 if earlier.delivery != "lost":
                     return earlier
                 # A lost row is open again: one repeat finds it, and a second repeat is an entity of its own.
-                query = text("UPDATE outbox SET delivery = 'open' WHERE command = :command")
-                await connection.execute(query, {"command": earlier.command})
-                return replace(earlier, delivery="open")
+                query = text("UPDATE outbox SET delivery = 'open', server = :server WHERE command = :command")
+                await connection.execute(query, {"server": row.server, "command": earlier.command})
+                return replace(earlier, delivery="open", server=row.server)
             await connection.execute(_INSERT, [_values(item) for item in (row, *others)])
             return row
 
@@ -59,20 +107,28 @@ class PostgresOutbox:
         query = "UPDATE outbox SET delivery = 'answered' WHERE command = ANY(:commands)"
         await self._execute(query, {"commands": list(commands)})
 
-    async def lost(self, commands: Sequence[str] | None = None) -> None:
-        query = "UPDATE outbox SET delivery = 'lost' WHERE delivery = 'open'"
-        if commands is None:
-            # At a start every open row is an earlier process's, whose clients saw their connections break.
-            await self._execute(query, {})
-        else:
-            await self._execute(f"{query} AND command = ANY(:commands)", {"commands": list(commands)})
+    async def lost(self, commands: Sequence[str]) -> None:
+        query = "UPDATE outbox SET delivery = 'lost' WHERE delivery = 'open' AND command = ANY(:commands)"
+        await self._execute(query, {"commands": list(commands)})
 
     async def visible(self, commands: Sequence[str]) -> None:
         query = "UPDATE outbox SET visible = true WHERE command = ANY(:commands)"
         await self._execute(query, {"commands": list(commands)})
 
-    async def unsent(self) -> Sequence[OutboxRow]:
-        return await self._select("partition IS NULL AND NOT visible", {})
+    async def unsent(self, server: str | None = None) -> Sequence[OutboxRow]:
+        where = "partition IS NULL AND NOT visible"
+        if server is None:
+            return await self._select(where, {})
+        return await self._select(f"{where} AND server = :server", {"server": server})
+
+    async def backlog(self) -> Backlog:
+        query = text("SELECT count(*), min(created) FROM outbox WHERE partition IS NULL AND NOT visible")
+
+        async def read(connection: AsyncConnection) -> Backlog:
+            rows, oldest = (await connection.execute(query)).one()
+            return Backlog(rows, oldest and oldest.astimezone(UTC))
+
+        return await self._database.read(read)
 
     async def pending(self, kind: str | None = None, entity: str | None = None) -> Sequence[OutboxRow]:
         given = {name: value for name, value in (("kind", kind), ("entity", entity)) if value is not None}
@@ -87,9 +143,10 @@ class PostgresOutbox:
         return await self._select("partition IS NOT NULL", {})
 
     async def unsend(self, commands: Mapping[str, int]) -> None:
-        # The log was restored from a backup and has lost these: they count as unsent, and as not visible.
+        # The log was restored from a backup and has lost these: they count as unsent, and as not visible. They are
+        # nobody's, as the server that sent them may have ended long ago.
         query = (
-            "UPDATE outbox SET partition = NULL, position = NULL, visible = false, ends = :ends"
+            "UPDATE outbox SET partition = NULL, position = NULL, visible = false, server = '', ends = :ends"
             " WHERE command = :command"
         )
         rows = [{"command": command, "ends": end} for command, end in commands.items()]
@@ -157,7 +214,7 @@ def _values(row: OutboxRow) -> dict[str, object]:
         "created": row.created, "topic_key": row.topic_key, "value": row.value,
         "headers": orjson.dumps(dict(row.headers)), "request": row.request,
         "idempotency_key": row.idempotency_key, "ends": row.ends, "partition": partition, "position": position,
-        "delivery": row.delivery,
+        "delivery": row.delivery, "server": row.server,
     }  # fmt: skip
 
 
@@ -167,4 +224,5 @@ def _row(row: Row[Any]) -> OutboxRow:
         created=row.created.astimezone(UTC), topic_key=row.topic_key, value=bytes(row.value),
         headers=orjson.loads(row.headers), request=row.request, idempotency_key=row.idempotency_key, ends=row.ends,
         position=None if row.partition is None else (row.partition, row.position), delivery=row.delivery,
+        server=row.server,
     )  # fmt: skip

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import orjson
 
-from steelyard.accounts.database import Delivery, OutboxRow
+from steelyard.accounts.database import Backlog, Delivery, OutboxRow
+from steelyard.accounts.sqlite import outbox_servers as servers
 from steelyard.sqlite import Database
 
 MIGRATION = """
@@ -30,13 +31,20 @@ CREATE TABLE outbox_keys (
     PRIMARY KEY (account, idempotency_key)
 ) WITHOUT ROWID;
 """
-_DELIVERIES: tuple[Delivery, ...] = ("open", "answered", "lost")
+THIRD_MIGRATION = f"""
+{servers.MIGRATION}
+ALTER TABLE outbox ADD COLUMN server TEXT NOT NULL DEFAULT '';
+CREATE INDEX outbox_by_server ON outbox (server) WHERE visible = 0 OR answered = 0;
+"""
+DELIVERIES: tuple[Delivery, ...] = ("open", "answered", "lost")
 """Deliveries by their numbers in the column `answered`."""
 _COLUMNS = (
     "command, account, kind, entity, created, topic_key, value, headers, request, idempotency_key, ends, "
-    "partition, offset, answered"
+    "partition, offset, answered, server"
 )
-_Row = tuple[str, str, str, str, float, str, bytes, bytes, str, str | None, int, int | None, int | None, int]
+_Row = tuple[
+    str, str, str, str, float, str, bytes, bytes, str, str | None, int, int | None, int | None, int, str
+]
 
 
 class SqliteOutbox:
@@ -45,19 +53,60 @@ class SqliteOutbox:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def begin(self, server: str, seconds: float, process: str = "") -> None:
+        await self._database.write(lambda connection: servers.begin(connection, server, seconds, process))
+
+    async def renew(self, server: str, seconds: float) -> None:
+        await self._database.write(lambda connection: servers.renew(connection, server, seconds))
+
+    async def end(self, server: str) -> None:
+        # Its row stays: who takes the server over removes it, and finds by it which rows to take.
+        query = "UPDATE outbox_servers SET seconds = 0 WHERE id = ?"
+        await self._database.write(lambda connection: connection.execute(query, (server,)).rowcount)
+
+    async def take_over(self, server: str) -> Sequence[OutboxRow]:
+        def take(connection: sqlite3.Connection) -> list[OutboxRow]:
+            servers.check(connection, server)
+            ended = ["", *servers.ended(connection, besides=server)]
+            servers.remove(connection, ended)
+            places = ", ".join("?" * len(ended))
+            # Their clients saw their connections break.
+            lost = f"UPDATE outbox SET answered = 2 WHERE answered = 0 AND server IN ({places})"
+            connection.execute(lost, ended)
+            where = f"visible = 0 AND server IN ({places})"
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number", ended
+            ).fetchall()
+            if rows:  # a server looks every few seconds: where nothing is left, nothing is written
+                connection.execute(f"UPDATE outbox SET server = ? WHERE {where}", (server, *ended))
+            return [replace(_row(values), server=server) for values in rows]
+
+        return await self._database.write(take)
+
+    async def in_doubt(self, row: OutboxRow, *, window_seconds: float = 60) -> Mapping[str, int]:
+        query = (
+            "SELECT DISTINCT server, coalesce(renewals, 0) FROM outbox LEFT JOIN outbox_servers ON id = server"
+            " WHERE account = ? AND request = ? AND created > ? AND answered = 0 AND idempotency_key IS NULL"
+            " AND server <> ?"
+        )
+        values = (row.account, row.request, row.created.timestamp() - window_seconds, row.server)
+        return self._database.read_now(lambda connection: dict(connection.execute(query, values).fetchall()))
+
     async def add(
         self, row: OutboxRow, others: Sequence[OutboxRow] = (), *, window_seconds: float = 60
     ) -> OutboxRow:
         def insert(connection: sqlite3.Connection) -> OutboxRow:
+            servers.check(connection, row.server)
             earlier = _earlier(connection, row, window_seconds)
             if earlier is not None:
                 if earlier.delivery != "lost":
                     return earlier
                 # A lost row is open again: one repeat finds it, and a second repeat is an entity of its own.
-                connection.execute("UPDATE outbox SET answered = 0 WHERE command = ?", (earlier.command,))
-                return replace(earlier, delivery="open")
+                query = "UPDATE outbox SET answered = 0, server = ? WHERE command = ?"
+                connection.execute(query, (row.server, earlier.command))
+                return replace(earlier, delivery="open", server=row.server)
             connection.executemany(
-                f"INSERT INTO outbox ({_COLUMNS}) VALUES ({', '.join('?' * 14)})",
+                f"INSERT INTO outbox ({_COLUMNS}) VALUES ({', '.join('?' * 15)})",
                 [_values(item) for item in (row, *others)],
             )
             return row
@@ -74,12 +123,7 @@ class SqliteOutbox:
     async def answered(self, commands: Sequence[str]) -> None:
         await self._mark("answered", commands)
 
-    async def lost(self, commands: Sequence[str] | None = None) -> None:
-        if commands is None:
-            # At a start every open row is an earlier process's, whose clients saw their connections break.
-            query = "UPDATE outbox SET answered = 2 WHERE answered = 0"
-            await self._database.write(lambda connection: connection.execute(query).rowcount)
-            return
+    async def lost(self, commands: Sequence[str]) -> None:
         rows = [(command,) for command in commands]
         query = "UPDATE outbox SET answered = 2 WHERE command = ? AND answered = 0"
         await self._database.write(lambda connection: connection.executemany(query, rows).rowcount)
@@ -95,8 +139,14 @@ class SqliteOutbox:
             )
         )
 
-    async def unsent(self) -> Sequence[OutboxRow]:
-        return self._select("partition IS NULL AND visible = 0")
+    async def unsent(self, server: str | None = None) -> Sequence[OutboxRow]:
+        where, values = "partition IS NULL AND visible = 0", () if server is None else (server,)
+        return self._select(where if server is None else f"{where} AND server = ?", *values)
+
+    async def backlog(self) -> Backlog:
+        query = "SELECT count(*), min(created) FROM outbox WHERE partition IS NULL AND visible = 0"
+        rows, oldest = self._database.read_now(lambda connection: connection.execute(query).fetchone())
+        return Backlog(rows, None if oldest is None else datetime.fromtimestamp(oldest, UTC))
 
     async def pending(self, kind: str | None = None, entity: str | None = None) -> Sequence[OutboxRow]:
         conditions = {"kind": kind, "entity": entity}
@@ -110,7 +160,9 @@ class SqliteOutbox:
 
     async def unsend(self, commands: Mapping[str, int]) -> None:
         # The log was restored from a backup and has lost these: they count as unsent, and as not visible.
-        query = "UPDATE outbox SET partition = NULL, offset = NULL, visible = 0, ends = ? WHERE command = ?"
+        # Nobody's: the server that sent them may have ended long ago.
+        reset = "partition = NULL, offset = NULL, visible = 0, server = ''"
+        query = f"UPDATE outbox SET {reset}, ends = ? WHERE command = ?"
         rows = [(end, command) for command, end in commands.items()]
         await self._database.write(lambda connection: connection.executemany(query, rows).rowcount)
 
@@ -156,16 +208,16 @@ def _values(row: OutboxRow) -> tuple[object, ...]:
     return (
         row.command, row.account, row.kind, row.entity, row.created.timestamp(), row.topic_key, row.value,
         orjson.dumps(dict(row.headers)), row.request, row.idempotency_key, row.ends, partition, offset,
-        _DELIVERIES.index(row.delivery),
+        DELIVERIES.index(row.delivery), row.server,
     )  # fmt: skip
 
 
 def _row(values: _Row) -> OutboxRow:
     command, account, kind, entity, created, topic_key, value, headers, request, key = values[:10]
-    ends, partition, offset, answered = values[10:]
+    ends, partition, offset, answered, server = values[10:]
     return OutboxRow(
         command=command, account=account, kind=kind, entity=entity, created=datetime.fromtimestamp(created, UTC),
         topic_key=topic_key, value=value, headers=orjson.loads(headers), request=request, idempotency_key=key,
         ends=ends, position=None if partition is None or offset is None else (partition, offset),
-        delivery=_DELIVERIES[answered],
+        delivery=DELIVERIES[answered], server=server,
     )  # fmt: skip

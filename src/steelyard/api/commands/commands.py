@@ -25,6 +25,7 @@ from steelyard.schema.commands import (
     CreateEntity,
     EditEntityDocumentation,
     EditEntityLabels,
+    RestoreEntity,
     UpdateEntityStatus,
     command_time,
 )
@@ -32,7 +33,7 @@ from steelyard.schema.entities import AnyEntity
 from steelyard.views.view import Position, View
 
 _POLL_SECONDS = 0.25
-Edit = EditEntityDocumentation | EditEntityLabels | UpdateEntityStatus
+Edit = EditEntityDocumentation | EditEntityLabels | UpdateEntityStatus | RestoreEntity
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class Commands:
 
         A row that is not new is that of an earlier request, which this one repeats. Raises TooLarge and Invalid for an
         entity that the aggregator would not accept, Unavailable if the commands could not be sent (a repeat finds the
-        row), and ClientDisconnect, with nothing accepted, if the client is gone.
+        row) or an equal request hangs at another server, and ClientDisconnect, with nothing accepted, if the client is
+        gone.
         """
         first, *others = (self._row(entity, origin, now) for entity in entities)
         # A repeat is recognised by the first row alone: the others follow from the same request.
@@ -86,6 +88,8 @@ class Commands:
             earlier = await self._outbox.expired_request(first.account, first.idempotency_key)
             if earlier not in {None, first.request}:
                 raise key_taken(first.idempotency_key)
+        else:
+            await self._relay.resolve_doubt(first)
         reply.check_connected()
         reply.acknowledge(rows[0].command)  # before the row is written: the connection may break in between
         kept = await self._relay.add(rows)
@@ -93,7 +97,8 @@ class Commands:
             reply.acknowledge(kept.command)
             if kept.request != first.request:
                 raise key_taken(first.idempotency_key or "")
-            if kept.position is None:  # the earlier request could not send it, or died before
+            # The earlier request could not send it, or died before. Another server sends its rows itself.
+            if kept.position is None:
                 await self._relay.resend()
             return kept, False
         if origin.idempotency_key is not None and await self._exists(rows):

@@ -3,25 +3,34 @@
 A row is sent when its command is in the log, answered when the client has its response, and visible when the view shows
 the entity or the command was rejected: reads then do without it. Sent and answered are noted a moment later, many rows
 at once; so a process that starts looks into the log before it sends a row again.
+
+Several API servers may share the outbox. Each row belongs to one of them, which holds a lease: it sends and follows the
+rows of its own, and takes over those of servers that have ended.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from steelyard.accounts.database import Outbox, OutboxRow
+from steelyard.accounts.database import LeaseEnded, Outbox, OutboxRow
 from steelyard.api.commands.outcomes import Outcome, OutcomeReader
+from steelyard.api.http.errors import Unavailable
 from steelyard.broker.log import EVENTS, STATE, Log, LogError, Message
 from steelyard.broker.partition import partition_of
 from steelyard.broker.scan import PIECE, partition_records
 from steelyard.errors import is_engine_failure
-from steelyard.sqlite import DatabaseError
+from steelyard.processes import this_process
 from steelyard.views.view import View
 
 _log = logging.getLogger(__name__)
 _BATCH_SECONDS = 0.05
 _IDLE_SECONDS = 1.0
+_RENEWALS = 3
+"""Renewals of a lease in its time: one may fail."""
+_DOUBT_SECONDS = 0.1
+"""Pause between looks whether a request that may repeat one of another server does."""
 KEPT = timedelta(days=1)
 """Time for which visible rows are kept: a repeated key finds its entity here, and later by the entity's id."""
 
@@ -30,13 +39,24 @@ class OutboxRelay:
     """Sends the rows of one API process, and follows them until the view shows their entities."""
 
     def __init__(
-        self, log: Log, view: View, outbox: Outbox, outcomes: OutcomeReader, clock: Callable[[], datetime]
+        self,
+        log: Log,
+        view: View,
+        outbox: Outbox,
+        outcomes: OutcomeReader,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        lease_seconds: float,
     ) -> None:
         self._log = log
         self._view = view
         self._outbox = outbox
         self._outcomes = outcomes
         self._clock = clock
+        self._new_id = new_id
+        self._lease_seconds = lease_seconds
+        self.server = ""
+        """Id of this server in the outbox; a new one whenever the lease was lost."""
         self._ends: dict[int, int] = {}
         """Offsets of the log, by partition, below which no command lies that is sent from now on."""
         self._sending: set[str] = set()
@@ -46,6 +66,8 @@ class OutboxRelay:
         """Commands whose answers are not noted yet, in order."""
         self._lost: list[str] = []
         """Commands whose broken connections are not noted yet."""
+        self._noting_lost = asyncio.Lock()
+        self._registering = asyncio.Lock()
         self._applied: dict[str, OutboxRow] = {}
         """Rows that the view does not show yet."""
         self._visible: list[str] = []
@@ -73,17 +95,16 @@ class OutboxRelay:
     async def add(self, rows: Sequence[OutboxRow]) -> OutboxRow:
         """Add rows to the outbox, and return the first row that is kept: this one, or that of an equal request.
 
-        The answers and losses until now are noted in the same commit, and before: whether an equal request is a repeat
-        depends on them.
+        The losses until now are noted before: whether an equal request is a repeat depends on them.
         """
-        answered, lost, commands = list(self._answered), self._take_lost(), {row.command for row in rows}
+        answered, commands = list(self._answered), {row.command for row in rows}
         self._sending |= commands  # a repeat that comes now must not send them a second time
         try:
-            *_, kept = await asyncio.gather(
-                self._outbox.answered(answered), self._outbox.lost(lost), self._outbox.add(rows[0], rows[1:])
-            )
+            if self._lost or self._noting_lost.locked():
+                await self._note_lost()
+            # At once, so that they share a commit.
+            _, kept = await asyncio.gather(self._outbox.answered(answered), self._add_own(rows))
         except BaseException:
-            self._lost += lost
             self._sending -= commands
             raise
         if kept.command != rows[0].command:
@@ -91,21 +112,87 @@ class OutboxRelay:
         self._forget(answered)
         return kept
 
+    async def _add_own(self, rows: Sequence[OutboxRow]) -> OutboxRow:
+        """Add rows as rows of this server, which becomes a new one where its lease has ended."""
+        server = self.server
+        try:
+            return await self._outbox.add(*_owned(rows, server))
+        except LeaseEnded:
+            await self._register(instead_of=server)
+            return await self._outbox.add(*_owned(rows, self.server))
+
+    async def resolve_doubt(self, row: OutboxRow) -> None:
+        """Wait until it is known of every equal request that is open at another server whether this one repeats it.
+
+        A server that renews its lease has noted before which connections broke: what is open then is in flight. What is
+        lost becomes known when the lease has ended. Raises Unavailable if neither happens in the time of two leases.
+        """
+        row = replace(row, server=self.server)
+        if not (doubts := await self._outbox.in_doubt(row)):
+            return
+        await self._take_over()  # of a server that was killed on this machine nothing has to be waited for
+        first = doubts
+        looks = 2 * self._lease_seconds / _DOUBT_SECONDS
+        while any(doubts.get(server) == renewals for server, renewals in first.items()):
+            if (looks := looks - 1) < 0:
+                raise Unavailable(
+                    "an equal request is open at another server, which does not answer; try again"
+                )
+            await asyncio.sleep(_DOUBT_SECONDS)
+            doubts = await self._outbox.in_doubt(row)
+
     async def begin(self) -> None:
-        """Take over from an earlier process: send the rows that it did not send, and follow the others."""
-        # A process that ended can have answered nothing more: its clients' next requests are repeats.
-        await self._outbox.lost()
+        """Register this server, and take over the rows of those that have ended."""
         # Read before anything is sent: rows note from where on a later process has to look for their commands.
         self._ends = dict(await self._log.ends(EVENTS))
-        pending = await self._outbox.pending()
-        futures = await self._outcomes.expect_earlier([row.command for row in pending]) if pending else []
-        for number, (row, future) in enumerate(zip(pending, futures, strict=True), 1):
+        await self._register()
+        await self._take_over()
+        await self.resend()
+
+    async def _register(self, instead_of: str = "") -> None:
+        """Become a new server, unless another task has seen to it since this server was `instead_of`."""
+        async with self._registering:
+            if self.server == instead_of:
+                server = self._new_id()
+                await self._outbox.begin(server, self._lease_seconds, this_process())
+                self.server = server
+
+    async def _take_over(self) -> None:
+        """Follow the rows of servers that have ended, and have those sent that are not in the log yet."""
+        rows = await self._outbox.take_over(self.server)
+        futures = await self._outcomes.expect_earlier([row.command for row in rows]) if rows else []
+        for number, (row, future) in enumerate(zip(rows, futures, strict=True), 1):
             if number % PIECE == 0:
                 await asyncio.sleep(0)
             self._follow(row, future)
             if await self._log.latest(STATE, row.entity) is not None:
                 self._applied[row.command] = row
-        await self.resend()
+        if rows:
+            self._has_unsent = True
+            self._work.set()
+
+    async def keep_lease(self) -> None:
+        """Renew the lease until cancelled, and take over from servers that end."""
+        while True:
+            try:
+                # A renewal tells the other servers that every broken connection until then is noted.
+                await self._note_lost()
+                server = self.server
+                try:
+                    await self._outbox.renew(server, self._lease_seconds)
+                except LeaseEnded:
+                    _log.warning("the lease of this API server had ended: it goes on as a new one")
+                    await self._register(instead_of=server)
+                await self._take_over()
+            except Exception as error:  # noqa: BLE001 - the outermost edge: the API answers also while this fails
+                defect = None if is_engine_failure(error) else error
+                _log.warning("cannot renew the lease of the API server: %s", error, exc_info=defect)
+            await asyncio.sleep(self._lease_seconds / _RENEWALS)
+
+    async def close(self) -> None:
+        """Note what became of the rows, and leave those that are not settled to other servers at once."""
+        await self.flush()
+        await self._outbox.end(self.server)
 
     async def drop(self, rows: Sequence[OutboxRow]) -> None:
         """Give rows up that are not to be sent."""
@@ -135,7 +222,7 @@ class OutboxRelay:
 
     async def resend(self) -> None:
         """Send the rows whose commands are not in the log. Raises LogError."""
-        rows = [row for row in await self._outbox.unsent() if row.command not in self._sending]
+        rows = [row for row in await self._outbox.unsent(self.server) if row.command not in self._sending]
         # A process may have ended between sending a command and noting it: the log knows.
         missing = [row for row in rows if not await self._is_in_log(row)]
         if missing:
@@ -181,22 +268,24 @@ class OutboxRelay:
         await asyncio.gather(*(self._outbox.sent(command, place) for command, place in sent.items()))
         if answered:
             await self._outbox.answered(answered)
-        if lost := self._take_lost():
-            try:
-                await self._outbox.lost(lost)
-            # Kept for the next try: a loss that is forgotten would turn the client's repeat into a second entity (rule
-            # 7).
-            except DatabaseError:
-                self._lost += lost
-                raise
+        await self._note_lost()
         for command in sent:
             self._sent.pop(command, None)
         self._forget(answered)
 
-    def _take_lost(self) -> list[str]:
-        """Return the lost commands, each once: noted again after a repeat has taken its row over, it would be wrong."""
-        lost, self._lost = self._lost, []
-        return lost
+    async def _note_lost(self) -> None:
+        """Note the broken connections until now; also those that another task is noting are noted then."""
+        async with self._noting_lost:
+            # Each once: noted again after a repeat has taken its row over, it would be wrong.
+            lost, self._lost = self._lost, []
+            try:
+                if lost:
+                    await self._outbox.lost(lost)
+            # Kept for the next try: a loss that is forgotten would turn the client's repeat into a second entity (rule
+            # 7).
+            except BaseException:
+                self._lost += lost
+                raise
 
     def _forget(self, answered: Sequence[str]) -> None:
         for command in answered:
@@ -251,3 +340,9 @@ class OutboxRelay:
                 self._sent[row.command] = (record.partition, record.offset)
                 return True
         return False
+
+
+def _owned(rows: Sequence[OutboxRow], server: str) -> tuple[OutboxRow, Sequence[OutboxRow]]:
+    """Return the first of the rows and the others, as rows of a server."""
+    first, *others = (replace(row, server=server) for row in rows)
+    return first, others

@@ -106,7 +106,7 @@ async def one_who_joins_gets_its_part_and_one_who_goes_gives_it_back(log: Log) -
     first = await log.inbox("group", EVENTS)
     second = await log.inbox("group", EVENTS)
     await log.publish([message(f"k{n}") for n in range(100)])
-    async with asyncio.timeout(5):  # neither waits for a lease to end
+    async with asyncio.timeout(8):  # neither waits for a lease to end
         mine, theirs = await _partitions(first), await _partitions(second)
         while not (theirs and mine.isdisjoint(theirs)):
             mine, theirs = await _partitions(first), await _partitions(second)
@@ -153,13 +153,34 @@ async def groups_are_strangers(log: Log) -> None:
     await second.close()
 
 
+async def a_groups_position_and_what_it_has_not_read_are_known_to_others(log: Log) -> None:
+    assert not await log.positions("group", EVENTS)
+    inbox = await log.inbox("group", EVENTS)
+    await log.publish([message(f"k{number}") for number in range(20)])
+    everywhere = dict.fromkeys(range(log.partitions), 0)
+    assert (
+        sum((await log.unread(EVENTS, {**everywhere, **(await log.positions("group", EVENTS))})).values())
+        >= 20
+    )
+    batch = await inbox.batch(limit=100, wait=0)
+    await inbox.transact(batch)
+    positions = await log.positions("group", EVENTS)
+    assert {partition: positions[partition] for partition in batch.positions} == dict(batch.positions)
+    # A log that has nothing but offsets counts the marks of transactions as well: less than what was read.
+    read = await log.unread(EVENTS, positions)
+    assert sum(read.values()) < 20
+    (late,) = await log.publish([message("k1")])
+    assert (await log.unread(EVENTS, positions))[late.partition] > read[late.partition]
+    await inbox.close()
+
+
 async def what_a_group_has_yet_to_read_does_not_expire(log: Log) -> None:
     """A log that was shut for weeks still knows what it has accepted."""
     inbox = await log.inbox("group", EVENTS)
     await log.publish([message("a", "1"), message("a", "2")])
     assert await log.expire(EVENTS, LATER) == 0
     await inbox.transact(await inbox.batch(limit=1, wait=0))
-    assert await log.expire(EVENTS, LATER) == 1
+    assert await log.expire(EVENTS, LATER) >= 1
     assert [record.value for record in (await inbox.batch(wait=0)).records] == [b"2"]
     await inbox.close()
 
@@ -200,6 +221,7 @@ CASES: dict[str, Case] = {
         no_partition_waits_for_anothers_backlog,
         what_is_paused_is_not_given,
         groups_are_strangers,
+        a_groups_position_and_what_it_has_not_read_are_known_to_others,
         what_a_group_has_yet_to_read_does_not_expire,
         a_tombstone_that_a_group_has_yet_to_read_does_not_expire,
         a_message_wakes_a_member_that_waits,

@@ -5,13 +5,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.database import Outbox, OutboxRow
+from steelyard.accounts.database import LeaseEnded, Outbox, OutboxRow
+from steelyard.processes import this_process
 
 Case = Callable[[Outbox], Awaitable[None]]
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123457, tzinfo=UTC)
 
 
-def row(
+def row(  # noqa: PLR0913 (what a row of a case may differ in)
     command: str,
     *,
     request: str = "",
@@ -20,6 +21,7 @@ def row(
     account: str = "a",
     kind: str = "Dataset",
     entity: str = "",
+    server: str = "",
 ) -> OutboxRow:
     return OutboxRow(
         command=command,
@@ -33,7 +35,12 @@ def row(
         request=request or f"request {command}",
         idempotency_key=key,
         ends=7,
+        server=server,
     )
+
+
+LONG = 3600.0
+"""Seconds of a lease that does not end while a case runs; one of 0 s has ended at once."""
 
 
 def commands(rows: Sequence[OutboxRow]) -> str:
@@ -44,6 +51,17 @@ async def a_row_is_kept_as_it_was_given(outbox: Outbox) -> None:
     given = row("c1", key="k")
     assert await outbox.add(given) == given
     assert list(await outbox.pending()) == [given] == list(await outbox.unsent())
+
+
+async def what_waits_is_counted_without_being_read(outbox: Outbox) -> None:
+    assert await outbox.backlog() == (0, None)
+    await outbox.add(row("c1"))
+    await outbox.add(row("c2", seconds=5), [row("c3", seconds=5)])
+    assert await outbox.backlog() == (3, NOW)
+    await outbox.sent("c1", (0, 1))
+    assert await outbox.backlog() == (2, NOW + timedelta(seconds=5))
+    await outbox.visible(["c2", "c3"])
+    assert await outbox.backlog() == (0, None)
 
 
 async def rows_of_one_request_are_kept_together(outbox: Outbox) -> None:
@@ -104,13 +122,154 @@ async def a_lost_row_is_found_by_one_repeat(outbox: Outbox) -> None:
     assert (await outbox.add(row("e0", request="r", seconds=2))).command == "c0"
 
 
-async def what_a_process_left_open_is_lost(outbox: Outbox) -> None:
-    await outbox.add(row("c1", request="r"))
-    await outbox.add(row("c2", request="answered"))
+async def what_a_server_left_open_is_lost(outbox: Outbox) -> None:
+    await outbox.begin("s1", 0)
+    await outbox.add(row("c1", request="r", server="s1"))
+    await outbox.add(row("c2", request="answered", server="s1"))
+    await outbox.add(row("c3", request="shown", server="s1"))
     await outbox.answered(["c2"])
-    await outbox.lost()
-    assert (await outbox.add(row("d1", request="r", seconds=1))).command == "c1"
-    assert (await outbox.add(row("d2", request="answered", seconds=1))).command == "d2"
+    await outbox.visible(["c3"])
+    await outbox.begin("s2", LONG)
+    assert commands(await outbox.take_over("s2")) == "c1 c2"
+    repeat = await outbox.add(row("d1", request="r", seconds=1, server="s2"))
+    assert repeat == row("c1", request="r", server="s2")
+    assert (await outbox.add(row("d2", request="answered", seconds=1, server="s2"))).command == "d2"
+    assert (await outbox.add(row("d3", request="shown", seconds=1, server="s2"))).command == "c3"
+
+
+async def each_server_has_rows_of_its_own(outbox: Outbox) -> None:
+    for server in ("s1", "s2"):
+        await outbox.begin(server, LONG)
+    await outbox.add(row("c1", server="s1"), [row("c2", server="s1")])
+    await outbox.add(row("c3", server="s2"))
+    await outbox.sent("c1", (0, 1))
+    assert commands(await outbox.unsent("s1")) == "c2"
+    assert commands(await outbox.unsent("s2")) == "c3"
+    assert commands(await outbox.unsent()) == "c2 c3"
+    assert commands(await outbox.pending()) == "c1 c2 c3"
+    assert await outbox.take_over("s1") == []
+    assert commands(await outbox.unsent("s2")) == "c3"
+
+
+async def a_server_whose_lease_has_ended_is_taken_over(outbox: Outbox) -> None:
+    for server, seconds in (("ended", 0.0), ("lives", LONG), ("heir", LONG)):
+        await outbox.begin(server, seconds)
+        await outbox.add(row(f"{server} sent", server=server), [row(f"{server} unsent", server=server)])
+        await outbox.sent(f"{server} sent", (0, 1))
+    taken = await outbox.take_over("heir")
+    assert commands(taken) == "ended sent ended unsent"
+    assert {(given.server, given.delivery) for given in taken} == {("heir", "lost")}
+    assert list(await outbox.unsent("heir")) == [taken[1], row("heir unsent", server="heir")]
+    assert await outbox.unsent("ended") == []
+    assert commands(await outbox.unsent("lives")) == "lives unsent"
+    assert await outbox.take_over("lives") == []
+
+
+async def who_was_taken_over_adds_and_renews_nothing(outbox: Outbox) -> None:
+    await outbox.begin("s1", 0)
+    await outbox.begin("s2", LONG)
+    await outbox.take_over("s2")
+    late_calls: tuple[Callable[[], Awaitable[object]], ...] = (
+        lambda: outbox.add(row("c1", server="s1")),
+        lambda: outbox.renew("s1", LONG),
+        lambda: outbox.take_over("s1"),
+    )
+    for late in late_calls:
+        try:
+            await late()
+        except LeaseEnded:
+            continue
+        raise AssertionError("a server that was taken over went on")
+    assert await outbox.pending() == []
+
+
+async def a_lease_that_is_renewed_goes_on(outbox: Outbox) -> None:
+    await outbox.begin("s1", 0)
+    await outbox.begin("s2", LONG)
+    await outbox.add(row("c1", server="s1"))
+    await outbox.renew("s1", LONG)
+    assert await outbox.take_over("s2") == []
+    await outbox.add(row("c2", server="s1"))
+    await outbox.renew("s1", 0)
+    assert commands(await outbox.take_over("s2")) == "c1 c2"
+
+
+async def a_server_that_ends_is_taken_over_at_once(outbox: Outbox) -> None:
+    for server in ("s1", "s2"):
+        await outbox.begin(server, LONG)
+    await outbox.add(row("c1", server="s1"))
+    await outbox.end("s1")
+    assert commands(await outbox.take_over("s2")) == "c1"
+
+
+async def a_process_that_has_ended_is_taken_over_at_once(outbox: Outbox) -> None:
+    rest, _, started = this_process().rpartition("-")
+    await outbox.begin("lives", LONG, this_process())
+    await outbox.begin("ended", LONG, f"{rest}-{int(started or 1) - 1}")  # this number was another's before
+    await outbox.begin("elsewhere", LONG, "another machine-1-1")
+    await outbox.begin("heir", LONG, this_process())
+    for server in ("lives", "ended", "elsewhere"):
+        await outbox.add(row(server, server=server))
+    assert commands(await outbox.take_over("heir")) == ("ended" if rest else "")
+
+
+async def what_is_nobodys_goes_to_one_server(outbox: Outbox) -> None:
+    await outbox.add(row("c1"), [row("c2")])
+    await outbox.begin("ended", 0)
+    await outbox.add(row("c3", server="ended"))
+    heirs = [f"s{n}" for n in range(8)]
+    for heir in heirs:
+        await outbox.begin(heir, LONG)
+    taken = await asyncio.gather(*map(outbox.take_over, heirs))
+    assert [commands(rows) for rows in taken if rows] == ["c1 c2 c3"]
+    owner = heirs[next(number for number, rows in enumerate(taken) if rows)]
+    assert {given.server for given in await outbox.pending()} == {owner}
+
+
+async def what_the_log_has_lost_is_nobodys(outbox: Outbox) -> None:
+    await outbox.begin("s1", LONG)
+    await outbox.add(row("c1", server="s1"))
+    await outbox.sent("c1", (0, 1))
+    await outbox.visible(["c1"])
+    await outbox.unsend({"c1": 3})
+    assert await outbox.unsent("s1") == []
+    (taken,) = await outbox.take_over("s1")
+    assert (taken.command, taken.server, taken.ends, taken.position) == ("c1", "s1", 3, None)
+
+
+async def a_request_that_is_open_elsewhere_is_in_doubt(outbox: Outbox) -> None:
+    for server in ("s1", "s2"):
+        await outbox.begin(server, LONG)
+    await outbox.renew("s1", LONG)
+    await outbox.add(row("c1", request="r", server="s1"))
+    new = row("c2", request="r", seconds=59, server="s2")
+    assert await outbox.in_doubt(new) == {"s1": 1}
+    await outbox.renew("s1", LONG)
+    assert await outbox.in_doubt(new) == {"s1": 2}
+    for other in (
+        replace(new, server="s1"),
+        replace(new, request="other"),
+        replace(new, account="b"),
+        row("c2", request="r", seconds=61, server="s2"),
+    ):
+        assert await outbox.in_doubt(other) == {}
+    await outbox.answered(["c1"])
+    assert await outbox.in_doubt(new) == {}
+    await outbox.add(row("c3", request="r", key="k", server="s1"))
+    assert await outbox.in_doubt(new) == {}, "with a key it is no repeat of one without"
+
+
+async def a_repeat_belongs_to_the_server_that_it_came_to(outbox: Outbox) -> None:
+    for server in ("s1", "s2"):
+        await outbox.begin(server, LONG)
+    await outbox.add(row("c1", request="r", server="s1"))
+    await outbox.lost(["c1"])
+    again = await outbox.add(row("c2", request="r", seconds=1, server="s2"))
+    assert again == row("c1", request="r", server="s2")
+    assert (commands(await outbox.unsent("s1")), commands(await outbox.unsent("s2"))) == ("", "c1")
+    keyed = row("c3", key="k", server="s1")
+    await outbox.add(keyed)
+    assert await outbox.add(row("c4", key="k", server="s2")) == keyed, "its first request is in flight"
 
 
 async def a_request_is_new_once_the_earlier_one_was_answered(outbox: Outbox) -> None:
@@ -182,6 +341,7 @@ CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
         a_row_is_kept_as_it_was_given,
+        what_waits_is_counted_without_being_read,
         rows_of_one_request_are_kept_together,
         rows_of_one_request_are_kept_all_or_none,
         a_key_gives_the_same_row_for_ever,
@@ -189,7 +349,17 @@ CASES: dict[str, Case] = {
         equal_requests_in_flight_are_rows_of_their_own,
         a_repeated_request_gives_the_row_whose_answer_was_lost,
         a_lost_row_is_found_by_one_repeat,
-        what_a_process_left_open_is_lost,
+        what_a_server_left_open_is_lost,
+        each_server_has_rows_of_its_own,
+        a_server_whose_lease_has_ended_is_taken_over,
+        who_was_taken_over_adds_and_renews_nothing,
+        a_lease_that_is_renewed_goes_on,
+        a_server_that_ends_is_taken_over_at_once,
+        a_process_that_has_ended_is_taken_over_at_once,
+        what_is_nobodys_goes_to_one_server,
+        what_the_log_has_lost_is_nobodys,
+        a_request_that_is_open_elsewhere_is_in_doubt,
+        a_repeat_belongs_to_the_server_that_it_came_to,
         a_request_is_new_once_the_earlier_one_was_answered,
         a_request_is_new_after_its_window,
         a_request_without_a_key_is_no_repeat_of_one_with,
