@@ -62,8 +62,10 @@ class Api:
         cluster, user = content["clusters"][0]["cluster"], content["users"][0]["user"]
         self.url: str = cluster["server"]
         self.headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
-        self.tls = _tls(cluster, user)
-        self._session: aiohttp.ClientSession | None = None
+        self.tls = tls_context(cluster, user)
+        # Without the administrator's certificate, which a real server believes before any token.
+        self._others = tls_context(cluster, {})
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     async def request(
         self,
@@ -82,7 +84,8 @@ class Api:
         if data is not None:
             headers["Content-Type"] = type
         sent = None if data is None else io.BytesIO(data)  # aiohttp warns of large bytes
-        async with self.session().request(method, self.url + path, data=sent, headers=headers) as answer:
+        session = self.session(own=token is None)
+        async with session.request(method, self.url + path, data=sent, headers=headers) as answer:
             warnings = [_warning(header) for header in answer.headers.getall("Warning", [])]
             raw = await answer.read()
             return Answer(answer.status, dict(answer.headers), warnings, raw)
@@ -125,15 +128,16 @@ class Api:
 
         await self.eventually(probe, f"{path} gone")
 
-    def session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(ssl=self.tls, limit=0)
-            self._session = aiohttp.ClientSession(connector=connector, read_bufsize=1 << 20)
-        return self._session
+    def session(self, *, own: bool = True) -> aiohttp.ClientSession:
+        """The administrator's connections, or those of users with a token."""
+        if own not in self._sessions:
+            connector = aiohttp.TCPConnector(ssl=self.tls if own else self._others, limit=0)
+            self._sessions[own] = aiohttp.ClientSession(connector=connector, read_bufsize=1 << 20)
+        return self._sessions[own]
 
     async def close(self) -> None:
-        if self._session:
-            await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
 
 
 class Events:
@@ -165,7 +169,8 @@ def _warning(header: str) -> str:
     return header.partition('"')[2].rpartition('"')[0].replace('\\"', '"')
 
 
-def _tls(cluster: Json, user: Json) -> ssl.SSLContext:
+def tls_context(cluster: Json, user: Json) -> ssl.SSLContext:
+    """TLS by the fields of a kubeconfig; an empty `user` shows no certificate."""
     context = ssl.create_default_context(cafile=cluster.get("certificate-authority"))
     if data := cluster.get("certificate-authority-data"):
         context.load_verify_locations(cadata=base64.b64decode(data).decode())

@@ -21,9 +21,20 @@ DOCUMENTS = {
 }
 DOCUMENTS |= {"apis/scheduling.k8s.io/v1", "apis/autoscaling/v1"}
 DOCUMENTS |= {"apis/events.k8s.io/v1", "apis/authorization.k8s.io/v1", "apis/authentication.k8s.io/v1"}
-NAMES = {*(resource.kind for resource in SERVED), "PriorityClass"}
+DOCUMENTS |= {"apis/admissionregistration.k8s.io/v1", "apis/certificates.k8s.io/v1"}
+NAMES = {*(resource.kind for resource in SERVED), "PriorityClass", "ClusterRole", "ClusterRoleBinding"}
+NAMES |= {"LimitRange", "ResourceQuota", "CertificateSigningRequest"}
+NAMES |= {"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
+NAMES |= {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 KINDS = NAMES | {f"{name}List" for name in NAMES} | {"Scale"}
-KINDS |= {"SelfSubjectAccessReview", "SelfSubjectReview", "Binding", "DeleteOptions", "Status"}
+KINDS |= {
+    "SelfSubjectAccessReview",
+    "SubjectAccessReview",
+    "LocalSubjectAccessReview",
+    "SelfSubjectRulesReview",
+}
+KINDS |= {"SelfSubjectReview", "TokenRequest", "TokenReview"}
+KINDS |= {"Binding", "DeleteOptions", "Status"}
 REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 
 

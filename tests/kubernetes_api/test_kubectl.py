@@ -28,9 +28,9 @@ class Kubectl:
         assert (done.returncode == 0) is ok, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout if ok else done.stderr
 
-    async def said(self, *words: str) -> str:
+    async def said(self, *words: str, given: str | None = None) -> str:
         """Return the command's error output."""
-        return (await asyncio.to_thread(self._run, words, None)).stderr
+        return (await asyncio.to_thread(self._run, words, given)).stderr
 
     def _run(self, words: tuple[str, ...], given: str | None) -> subprocess.CompletedProcess[str]:
         command = [*self._command, *words]
@@ -228,10 +228,29 @@ async def test_built_in_kinds_are_applied_again(kc: Kubectl, api: Api, core: str
     assert await kc("apply", "-f", "-", given=labelled) == "job.batch/hello configured\n"
 
 
+async def test_a_manifest_is_applied_by_the_server(kc: Kubectl, api: Api, core: str) -> None:
+    await kc("apply", "-f", "-", given=SERVICE)
+    again = ("apply", "--server-side", "-f", "-")
+    assert await kc(*again, given=SERVICE) == "service/s serverside-applied\n"
+    other = SERVICE.replace("selector: {a: b}", "selector: {a: c}")
+    refused = await kc(*again, "--field-manager=other", given=other, ok=False)
+    assert 'conflict with "kubectl"' in refused
+    assert await kc(*again, "--field-manager=other", "--force-conflicts", given=other) == (
+        "service/s serverside-applied\n"
+    )
+    shown = await kc("get", "service", "s", "-o", "yaml", "--show-managed-fields")
+    managers = {entry["manager"] for entry in yaml.safe_load(shown)["metadata"]["managedFields"]}
+    assert managers == {"kubectl", "kubectl-last-applied", "other"}
+    assert "managedFields" not in await kc("get", "service", "s", "-o", "yaml")
+    assert (await api.get(f"{core}/services/s")).json["spec"]["selector"] == {"a": "c"}
+    # A Job that client-side apply made keeps the selector that the server made of it.
+    await kc("apply", "-f", "-", given=JOB)
+    assert await kc(*again, given=JOB) == "job.batch/hello serverside-applied\n"
+    assert "failed" not in await kc.said(*again, given=JOB)
+
+
 async def test_what_comes_later_is_refused_with_its_reason(kc: Kubectl, embedded: Server) -> None:
     await kc("apply", "-f", "-", given=JOB)
-    changed = JOB.replace("name: hello", "name: hello, labels: {a: b}")
-    assert "server-side apply" in await kc("apply", "--server-side", "-f", "-", given=changed, ok=False)
     assert "reads no protobuf" in await kc("create", "configmap", "c", "--from-literal=a=b", ok=False)
     assert "scale" in await kc("scale", "job/hello", "--replicas=2", ok=False)
 

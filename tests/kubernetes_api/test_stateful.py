@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
@@ -56,7 +57,7 @@ class Machine(RuleBasedStateMachine):
         parsed = dict(pair.split("=", 1) for pair in query.split("&") if pair)
         parsed = {key: value.replace("%3D", "=") for key, value in parsed.items()}
         data = b"" if body is None else orjson.dumps(body)
-        request = Request(method, path, parsed, {"content-type": media}, data, "tester")
+        request = Request(method, path, parsed, {"content-type": media}, data, administrator("tester"))
         response: Response = self.run(self.parts.core.handle(request))
         assert isinstance(response.body, bytes)
         assert response.status < 500, response.body
@@ -164,7 +165,7 @@ class Machine(RuleBasedStateMachine):
     async def events(self, selector: str, start: int) -> list[Json]:
         """Return the events of a watch from `start` until now."""
         query = {"watch": "1", "resourceVersion": str(start), "labelSelector": selector}
-        response = await self.parts.core.handle(Request("GET", CORE, query, {}, b"", "tester"))
+        response = await self.parts.core.handle(Request("GET", CORE, query, {}, b"", administrator("tester")))
         assert not isinstance(response.body, bytes)
         actions: list[Json] = []
         stream = response.body

@@ -5,13 +5,15 @@ is free.
 import ipaddress
 
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.access.escalation import check_escalation
+from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType, field_of
-from steelyard.local.apiserver.objects import Admission
+from steelyard.local.apiserver.objects import Admission, Options
 from steelyard.local.apiserver.priorities import assign_priority
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 PERMANENT = ("default", "kube-system", "kube-public")
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -21,11 +23,12 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 class ServerAdmission(Admission):
     """The server's own; there are no webhooks."""
 
-    def __init__(self, store: Store, service_network: str) -> None:
-        self._store = store
+    def __init__(self, store: Store, service_network: str, rbac: Rbac) -> None:
+        self._store, self._rbac = store, rbac
         self._addresses = Addresses(store, service_network)
 
-    def admit(self, kind: ResourceType, obj: Json, old: Json | None, dry_run: bool) -> None:
+    def admit(self, kind: ResourceType, obj: Json, old: Json | None, options: Options) -> None:
+        check_escalation(self._rbac, kind, obj, old, options.user)
         # Updates pass also in a namespace that is being deleted: finalizers and last statuses are written then.
         if old is None:
             self._check_namespace(kind, obj)
@@ -69,10 +72,10 @@ class ServerAdmission(Admission):
         if kind.bucket != DEFINITIONS:
             return
         name, metadata = obj["metadata"]["name"], obj["metadata"]
-        if self._store.bucket(name).size and CLEANUP not in (metadata.get("finalizers") or ()):
+        if self._store.bucket(name).size and CLEANUP not in sequence(metadata, "finalizers"):
             # A finalizer and not a loop here: the objects may have finalizers of
             # their own, and a crash in between loses nothing.
-            metadata["finalizers"] = [*(metadata.get("finalizers") or ()), CLEANUP]
+            metadata["finalizers"] = [*sequence(metadata, "finalizers"), CLEANUP]
 
 
 class Addresses:

@@ -74,7 +74,7 @@ def _kinds() -> list[ResourceType]:
             subresources=("log", "binding", "exec", "eviction"),
         ),
         _kind("", "secrets", "Secret", cluster.SECRET, selectable=_fields("type"), **_PLAIN),
-        _kind("", "serviceaccounts", "ServiceAccount", Rules(), short_names=("sa",), **_PLAIN),
+        _kind("", "serviceaccounts", "ServiceAccount", Rules(), short_names=("sa",), subresources=("token",), **_PLAIN),
         _kind(
             "", "services", "Service", services.SERVICE, short_names=("svc",), categories=("all",),
             has_generation=False, name_check="service", selectable=_fields("spec.clusterIP spec.type"),
@@ -95,6 +95,14 @@ def _kinds() -> list[ResourceType]:
         ),
         _kind(access.GROUP, "roles", "Role", access.ROLE, name_check="path", **_PLAIN),
         _kind(access.GROUP, "rolebindings", "RoleBinding", access.ROLE_BINDING, name_check="path", **_PLAIN),
+        _kind(
+            access.GROUP, "clusterroles", "ClusterRole", access.CLUSTER_ROLE, name_check="path", namespaced=False,
+            **_PLAIN,
+        ),
+        _kind(
+            access.GROUP, "clusterrolebindings", "ClusterRoleBinding", access.CLUSTER_ROLE_BINDING, name_check="path",
+            namespaced=False, **_PLAIN,
+        ),
         _kind(
             "autoscaling", "horizontalpodautoscalers", "HorizontalPodAutoscaler", scheduling.AUTOSCALER, version="v2",
             short_names=("hpa",), categories=("all",), has_generation=False,

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from steelyard.kube.objects import conditions_of, status_of
+from steelyard.kube.pods import conditions_by_type, is_ready
 from steelyard.local.apiserver.clock import parse_stamp
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.rules.common import expression_text
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 Cell = Callable[[Json, datetime], Any]
 NONE, UNKNOWN = "<none>", "<unknown>"
@@ -85,8 +87,8 @@ def containers(*path: str) -> list[Column]:
 
 def selector_text(selector: Json) -> str:
     """A label selector as text."""
-    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    parts += [expression_text(expression) for expression in selector.get("matchExpressions") or ()]
+    parts = [f"{key}={value}" for key, value in sorted(mapping(selector, "matchLabels").items())]
+    parts += [expression_text(expression) for expression in sequence(selector, "matchExpressions")]
     return ",".join(parts)
 
 
@@ -109,7 +111,7 @@ def pod_ready(pod: Json, now: datetime) -> str:
 
 def pod_status(pod: Json, now: datetime) -> str:
     """The phase, or why the Pod is not further."""
-    status = pod.get("status") or {}
+    status = status_of(pod)
     reason = str(status.get("reason") or status.get("phase") or "")
     starting = _starting(pod)
     reason = _running(pod, reason) if starting is None else starting
@@ -124,7 +126,7 @@ def _starting(pod: Json) -> str | None:
     every = field_of(pod, "status", "initContainerStatuses") or []
     total = len(field_of(pod, "spec", "initContainers") or ())
     for index, entry in enumerate(every):
-        state = entry.get("state") or {}
+        state = mapping(entry, "state")
         if "terminated" in state:
             if state["terminated"].get("exitCode") == 0:
                 continue
@@ -140,7 +142,7 @@ def _running(pod: Json, reason: str) -> str:
     running = False
     # As kubectl: the first container's trouble is shown, whatever comes after it.
     for status in reversed(_statuses(pod)):
-        state = status.get("state") or {}
+        state = mapping(status, "state")
         if waiting := field_of(state, "waiting", "reason"):
             reason = waiting
         elif "terminated" in state:
@@ -149,11 +151,7 @@ def _running(pod: Json, reason: str) -> str:
             running = True
     # One container has ended and another runs: the Pod is not at its end.
     if reason == "Completed" and running:
-        conditions = field_of(pod, "status", "conditions") or ()
-        ready = any(
-            condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
-        )
-        return "Running" if ready else "NotReady"
+        return "Running" if is_ready(pod) else "NotReady"
     return reason
 
 
@@ -178,14 +176,12 @@ def pod_restarts(pod: Json, now: datetime) -> str:
 
 
 def job_status(job: Json, now: datetime) -> str:
-    for condition in field_of(job, "status", "conditions") or ():
-        if condition["status"] == "True" and condition["type"] in (
-            "Complete",
-            "Failed",
-            "Suspended",
-            "FailureTarget",
-        ):
-            return str(condition["type"])
+    for condition in conditions_of(job):
+        kind = condition.get(
+            "type"
+        )  # the API takes conditions without one, and this is the table of all Jobs
+        if condition.get("status") == "True" and kind in ("Complete", "Failed", "Suspended", "FailureTarget"):
+            return str(kind)
     return "Terminating" if "deletionTimestamp" in job["metadata"] else "Running"
 
 
@@ -216,12 +212,8 @@ def service_selector(service: Json, now: datetime) -> str:
 
 
 def node_status(node: Json, now: datetime) -> str:
-    ready = [
-        condition
-        for condition in field_of(node, "status", "conditions") or ()
-        if condition["type"] == "Ready"
-    ]
-    status = "Unknown" if not ready else "Ready" if ready[0]["status"] == "True" else "NotReady"
+    ready = conditions_by_type(node).get("Ready")
+    status = "Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"
     return f"{status},SchedulingDisabled" if field_of(node, "spec", "unschedulable") else status
 
 
@@ -236,7 +228,8 @@ def node_roles(node: Json, now: datetime) -> str:
 def node_address(kind: str) -> Cell:
     def cell(node: Json, now: datetime) -> str:
         every = field_of(node, "status", "addresses") or ()
-        return next((address["address"] for address in every if address["type"] == kind), NONE)
+        addresses = (address.get("address") for address in every if address.get("type") == kind)
+        return str(next(addresses, None) or NONE)
 
     return cell
 
@@ -251,12 +244,12 @@ def event_first(event: Json, now: datetime) -> str:
 
 
 def event_object(event: Json, now: datetime) -> str:
-    about = event.get("involvedObject") or {}
+    about = mapping(event, "involvedObject")
     return f"{(about.get('kind') or '').lower()}/{about.get('name') or ''}"
 
 
 def event_source(event: Json, now: datetime) -> str:
-    source = event.get("source") or {}
+    source = mapping(event, "source")
     name = source.get("component") or event.get("reportingComponent") or ""
     return f"{name}, {source['host']}" if source.get("host") else str(name)
 
@@ -265,7 +258,7 @@ def subjects(kind: str) -> Cell:
     """The names of a binding's subjects of one kind; accounts with their namespaces."""
 
     def cell(binding: Json, now: datetime) -> str:
-        subjects = [subject for subject in binding.get("subjects") or () if subject.get("kind") == kind]
+        subjects = [subject for subject in sequence(binding, "subjects") if subject.get("kind") == kind]
         names = [
             f"{e.get('namespace', '')}/{e['name']}" if kind == "ServiceAccount" else e["name"]
             for e in subjects
@@ -282,8 +275,8 @@ def scale_target(autoscaler: Json, now: datetime) -> str:
 
 def metric_target(metric: Json) -> str:
     """Return the target value of a metric; nothing here measures the actual one."""
-    source = metric.get((metric.get("type") or "").lower()) or {}
-    target = source.get("target") or {}
+    source = mapping(metric, (metric.get("type") or "").lower())
+    target = mapping(source, "target")
     value = target.get("averageValue") or target.get("value")
     if (share := target.get("averageUtilization")) is not None:
         return f"{source.get('name')}: {UNKNOWN}/{share}%"
@@ -291,13 +284,13 @@ def metric_target(metric: Json) -> str:
 
 
 def slice_ports(obj: Json, now: datetime) -> str:
-    ports = [str(port.get("port", "*")) for port in obj.get("ports") or ()]
+    ports = [str(port.get("port", "*")) for port in sequence(obj, "ports")]
     return ",".join(ports) or "<unset>"
 
 
 def slice_endpoints(obj: Json, now: datetime) -> str:
     every = [
-        address for endpoint in obj.get("endpoints") or () for address in endpoint.get("addresses") or ()
+        address for endpoint in sequence(obj, "endpoints") for address in sequence(endpoint, "addresses")
     ]
     shown = ",".join(every[:3])
     return f"{shown} + {len(every) - 3} more..." if len(every) > 3 else shown or "<unset>"

@@ -6,20 +6,30 @@ of what it tells.
 
 import logging
 import sys
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard.disk_space import no_room
+from steelyard.figures import CONTENT_TYPE, Figures
 from steelyard.local.apiserver import errors, scale
+from steelyard.local.apiserver.access.attributes import attributes_of
+from steelyard.local.apiserver.access.impersonation import impersonated
+from steelyard.local.apiserver.access.refusals import refused
+from steelyard.local.apiserver.access.tokens import discovery_document
+from steelyard.local.apiserver.access.users import User
 from steelyard.local.apiserver.discovery import Discovery
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.execution import Execution, execution_of
 from steelyard.local.apiserver.logs import PodLogs
 from steelyard.local.apiserver.messages import Request, Response, json_response
+from steelyard.local.apiserver.metrics import ApiServerMetrics
 from steelyard.local.apiserver.openapi import OpenApi
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.rest import Rest, Target
-from steelyard.local.apiserver.reviews import REVIEWS
+from steelyard.local.apiserver.reviews import KINDS as REVIEWS
+from steelyard.local.apiserver.reviews import Reviews
 from steelyard.local.apiserver.store import Store
 from steelyard.local.apiserver.subresources import bind, evict
 from steelyard.local.faults import Faults
@@ -28,13 +38,19 @@ log = logging.getLogger(__name__)
 
 MAX_BODY = 3 << 20
 ROOM_SECONDS = 5  # after which a client may ask again
-_METRICS = "text/plain; version=0.0.4; charset=utf-8"
 HEALTH = ("healthz", "readyz", "livez")
 # Of real servers; named so that a client learns that they exist, but not here.
 _LATER = {
     "attach", "portforward", "proxy", "scale", "token", "ephemeralcontainers", "resize",
     "finalize", "approval",
 }  # fmt: skip
+
+
+@dataclass
+class _Routed:
+    """Target of a request, once it is known; None where the request names no kind that is served."""
+
+    target: Target | None = None
 
 
 @dataclass
@@ -45,13 +61,21 @@ class Core:
     discovery: Discovery
     openapi: OpenApi
     logs: PodLogs
+    reviews: Reviews
     pods: Path | None = None  # where the kubelet keeps them
     faults: Faults = field(default_factory=Faults)
+    figures: Figures = field(default_factory=Figures)
+
+    def __post_init__(self) -> None:
+        self._metrics = ApiServerMetrics(self.figures.registry)
+        self.figures.registry.register(self.faults)
+        self.figures.look_up("objects", self._count_objects)
 
     async def execution(self, request: Request) -> Execution | Response:
         """Return what a request of `exec` is to run, or the refusal."""
         parts = [segment for segment in request.path.split("/") if segment]
         try:
+            self._authorize(request)
             target = self._target("", "v1", parts[2:])
             item = self.rest.objects.item(target.kind, target.key)
             return execution_of(self.pods, sys.executable, request, item)
@@ -59,13 +83,31 @@ class Core:
             return await self._refused(refusal)
 
     async def handle(self, request: Request) -> Response:
+        if request.path == "/metrics" and request.method == "GET":
+            try:
+                self._authorize(request)
+            except Refusal as refusal:
+                return await self._refused(refusal)
+            return Response(await self.figures.text(), content_type=CONTENT_TYPE)
+        began = time.perf_counter()
+        routed = _Routed()
+        response = await self._handle(request, routed)
+        self._metrics.count(request, routed.target, response.status, time.perf_counter() - began)
+        return response
+
+    async def _count_objects(self) -> None:
+        for kind in self.store.kinds():
+            self._metrics.show_objects(kind, self.store.bucket(kind).size)
+
+    async def _handle(self, request: Request, routed: "_Routed") -> Response:
         try:
             if len(request.body) > MAX_BODY:
                 text = f"Request entity too large: limit is {MAX_BODY}"
                 raise Refusal(413, "RequestEntityTooLarge", text)
+            self._authorize(request)
             # Without an await: what a request reads is still so when it writes,
             # and all writes of this turn are one commit.
-            response = self._route(request)
+            response = self._route(request, routed)
             await self.store.settled()
         except Refusal as refusal:
             return await self._refused(refusal)
@@ -88,28 +130,48 @@ class Core:
             return _of_the_disk(error)
         return json_response(refusal.status(), refusal.code)
 
-    def _route(self, request: Request) -> Response:
+    def _authorize(self, request: Request) -> None:
+        """Raise Refusal where the user may not do what is asked; asked before anything is looked up."""
+        if request.user.is_master:
+            return
+        wanted = attributes_of(request)
+        decision = self.reviews.rbac.decide(request.user, wanted)
+        if not decision.allowed:
+            raise refused(request.user, wanted, decision.reason)
+
+    def impersonated(self, user: User, headers: Iterable[tuple[str, str]]) -> User:
+        """The user in whose name a request is sent; raises Refusal."""
+        return impersonated(self.reviews.rbac, user, headers)
+
+    def _route(self, request: Request, routed: "_Routed") -> Response:
         parts = [part for part in request.path.split("/") if part]
         match parts:
             case ["api", version, *rest] if rest:
-                return self._resource(request, "", version, rest)
+                return self._resource(request, routed, "", version, rest)
             case ["apis", group, version, *rest] if rest:
-                return self._resource(request, group, version, rest)
+                return self._resource(request, routed, group, version, rest)
         if request.method not in ("GET", "HEAD"):
             raise errors.method_not_allowed()
         match parts:
             case [first, *_] if first in HEALTH:
                 return Response(b"ok", content_type="text/plain; charset=utf-8")
-            case ["metrics"]:
-                return Response(self.faults.text().encode(), content_type=_METRICS)
+            case [".well-known", "openid-configuration"]:
+                host = request.headers.get("host", "")
+                return json_response(discovery_document(f"https://{host}"))
+            case ["openid", "v1", "jwks"]:
+                return json_response(self.reviews.authentication.accounts.key_set())
             case ["openapi", "v3", *document]:
                 return self.openapi.response("/".join(document))
         return self.discovery.response(request, parts)
 
-    def _resource(self, request: Request, group: str, version: str, parts: list[str]) -> Response:
-        if review := REVIEWS.get((group, version, parts[0])):
-            return review(request)
-        target = self._target(group, version, parts)
+    def _resource(
+        self, request: Request, routed: "_Routed", group: str, version: str, parts: list[str]
+    ) -> Response:
+        namespace, plural = (parts[1], parts[2]) if _in_namespace(parts) else ("", parts[0])
+        review = REVIEWS.get((group, version, plural))
+        if review and review.namespaced == bool(namespace):
+            return self.reviews.answer(request, review, namespace)
+        target = routed.target = self._target(group, version, parts)
         if target.subresource not in ("", "status"):
             return self._subresource(request, target)
         return self.rest.handle(request, target)
@@ -142,11 +204,17 @@ class Core:
                 return scale.handle(self.rest.objects, request, target)
             case "GET", "log":
                 return self.logs.response(request, self.rest.objects.item(target.kind, target.key))
+            case "POST", "token":
+                return self.reviews.request_token(request, self.rest.objects.item(target.kind, target.key))
             case "POST", "binding":
                 return bind(self.rest.objects, request, target)
             case "POST", "eviction":
                 return evict(self.rest.objects, request, target)
         raise errors.method_not_allowed()
+
+
+def _in_namespace(parts: list[str]) -> bool:
+    return parts[0] == "namespaces" and len(parts) == 3
 
 
 def _of_the_disk(error: OSError) -> Response:

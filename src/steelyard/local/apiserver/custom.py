@@ -9,7 +9,7 @@ from steelyard.local.apiserver.kinds import Check, ResourceType, Rules, Scaling
 from steelyard.local.apiserver.published import metadata_node
 from steelyard.local.apiserver.schema import Node, compile_schema
 from steelyard.local.apiserver.validation import Validator
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 
 def kinds_of(crd: Json) -> list[ResourceType]:
@@ -47,7 +47,7 @@ def _named(api_version: str, obj: Json) -> Json:
 def _kind(spec: Json, version: Json) -> ResourceType:
     names = spec["names"]
     schema = version["schema"]["openAPIV3Schema"]
-    subresources = version.get("subresources") or {}
+    subresources = mapping(version, "subresources")
     scaling = _scaling(subresources["scale"]) if "scale" in subresources else None
     node = _node(schema)
     check = _checks(Validator(schema), ruled(schema))
@@ -60,19 +60,19 @@ def _kind(spec: Json, version: Json) -> ResourceType:
         rules=Rules(check=check, status_check=check),
         singular=names.get("singular") or names["kind"].lower(),
         list_kind=names.get("listKind") or "",
-        short_names=tuple(names.get("shortNames") or ()),
-        categories=tuple(names.get("categories") or ()),
+        short_names=tuple(sequence(names, "shortNames")),
+        categories=tuple(sequence(names, "categories")),
         namespaced=spec["scope"] == "Namespaced",
         has_status="status" in subresources,
         subresources=("scale",) if scaling else (),
         scaling=scaling,
         unconditional=False,
         selectable=frozenset(
-            field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
+            field["jsonPath"].removeprefix(".") for field in sequence(version, "selectableFields")
         ),
         custom=True,
         schema=schema,
-        columns=tuple(version.get("additionalPrinterColumns") or ()),
+        columns=tuple(sequence(version, "additionalPrinterColumns")),
     )
 
 

@@ -2,6 +2,7 @@
 
 import logging
 
+from steelyard.kube.objects import status_of
 from steelyard.local.apiserver.admission import DEFINITIONS as BUCKET
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.item import Item
@@ -10,7 +11,7 @@ from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.store import Store
 from steelyard.local.faults import Faults
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class Definitions:
             self._store.put(BUCKET, {**definition, "status": status})
 
     def _status(self, definition: Json, rival: str) -> Json:
-        status = dict(definition.get("status") or {})
+        status = dict(status_of(definition))
         names = definition["spec"]["names"]
         accepted = self._condition(
             definition,
@@ -77,7 +78,7 @@ class Definitions:
         )
         others = [
             condition
-            for condition in status.get("conditions") or ()
+            for condition in sequence(status, "conditions")
             if condition.get("type") not in ("NamesAccepted", "Established")
         ]
         status["conditions"] = [accepted, established, *others]
@@ -85,7 +86,7 @@ class Definitions:
             status["acceptedNames"] = names
         stored = [version["name"] for version in definition["spec"]["versions"] if version.get("storage")]
         # Never shorter: objects may still be stored in a version that is not the storage version any more.
-        status["storedVersions"] = list(dict.fromkeys([*(status.get("storedVersions") or ()), *stored]))
+        status["storedVersions"] = list(dict.fromkeys([*sequence(status, "storedVersions"), *stored]))
         return status
 
     def _condition(self, definition: Json, kind: str, value: tuple[str, str, str]) -> Json:

@@ -61,8 +61,10 @@ class Discovery:
 
     def _groups(self) -> dict[str, list[str]]:
         groups = self._registry.groups()
-        for group, version in REVIEW_KINDS:
-            groups.setdefault(group, []).append(version)
+        for group, version, _ in REVIEW_KINDS:
+            versions = groups.setdefault(group, [])
+            if version not in versions:
+                versions.append(version)
         return groups
 
     def _paths(self) -> list[str]:
@@ -86,13 +88,13 @@ class Discovery:
         for kind in self._kinds(group, version):
             entries.append(_resource(kind))
             entries += [{"name": f"{kind.plural}/{n}", **details} for n, details in _subresources(kind)]
-        for plural, name in REVIEW_KINDS.get((group, version), ()):
+        for kind in _reviews(group, version):
             entries.append(
                 {
-                    "name": plural,
-                    "singularName": name.lower(),
-                    "namespaced": False,
-                    "kind": name,
+                    "name": kind.plural,
+                    "singularName": kind.named,
+                    "namespaced": kind.namespaced,
+                    "kind": kind.kind,
                     "verbs": ["create"],
                 }
             )
@@ -149,14 +151,18 @@ class Discovery:
                 for name, details in _subresources(kind)
             ]
             yield entry | ({"subresources": below} if below else {})
-        for plural, name in REVIEW_KINDS.get((group, version), ()):
+        for kind in _reviews(group, version):
             yield {
-                "resource": plural,
-                "responseKind": {"group": group, "version": version, "kind": name},
-                "scope": "Cluster",
-                "singularResource": name.lower(),
+                "resource": kind.plural,
+                "responseKind": _response_kind(kind),
+                "scope": "Namespaced" if kind.namespaced else "Cluster",
+                "singularResource": kind.named,
                 "verbs": ["create"],
             }
+
+
+def _reviews(group: str, version: str) -> list[ResourceType]:
+    return [kind for kind in REVIEW_KINDS.values() if (kind.group, kind.version) == (group, version)]
 
 
 def _aggregated_form(request: Request) -> str:
@@ -193,6 +199,17 @@ def _subresources(kind: ResourceType) -> Iterable[tuple[str, Json]]:
             yield name, {**own, "kind": "PodExecOptions", "verbs": ["create", "get"]}
         elif name == "eviction":
             yield name, {**own, "group": "policy", "version": "v1", "kind": "Eviction", "verbs": ["create"]}
+        elif name == "token":
+            yield (
+                name,
+                {
+                    **own,
+                    "group": "authentication.k8s.io",
+                    "version": "v1",
+                    "kind": "TokenRequest",
+                    "verbs": ["create"],
+                },
+            )
         elif name == "binding":
             yield name, {**own, "kind": "Binding", "verbs": ["create"]}
         else:

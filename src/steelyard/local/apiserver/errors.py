@@ -20,6 +20,8 @@ class Refusal(Exception):
     def status(self) -> Json:
         status: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         status |= {"message": self.message, "reason": self.reason, "code": self.code}
+        if not self.reason:
+            del status["reason"]
         return status | ({"details": self.details} if self.details is not None else {})
 
 
@@ -99,7 +101,8 @@ def is_invalid(group: str, kind: str, name: str, causes: list[Cause]) -> Refusal
     lines = [f"{cause.field}: {cause.message}" for cause in causes]
     # Go's form of one error and of several.
     text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
-    details: Json = {"name": name, "kind": kind} | ({"group": group} if group else {})
+    named = {"name": name, "kind": kind, "group": group}
+    details: Json = {key: value for key, value in named.items() if value}
     details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
     return Refusal(422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {text}', details)
 

@@ -6,7 +6,7 @@ from typing import cast
 
 import orjson
 
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 _NONE: Mapping[str, str] = {}
 Key = tuple[str, str]  # namespace (empty for what has none), name
@@ -42,6 +42,6 @@ def item_of(obj: Json) -> Item:
         metadata["name"],
         metadata["uid"],
         metadata.get("labels") or _NONE,
-        tuple(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
+        tuple(owner["uid"] for owner in sequence(metadata, "ownerReferences")),
         "deletionTimestamp" in metadata,
     )

@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 
+from steelyard.kube.objects import finalizers_of, owner_references
 from steelyard.local.apiserver.admission import CLEANUP, DEFINITIONS
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item, Key
@@ -17,7 +18,7 @@ from steelyard.local.apiserver.objects import Deletion, Objects, Options
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.faults import Faults
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +112,7 @@ class Lifecycle:
         elif kind.bucket == DEFINITIONS and item.deleting:
             self._empty_definition(kind, item)
         if item.deleting:
-            finalizers = item.parsed()["metadata"].get("finalizers") or ()
+            finalizers = finalizers_of(item.parsed())
             if ORPHAN in finalizers:
                 for bucket, key in self._store.dependents(item.uid):
                     # Orphaned before the owner goes: afterwards they would count
@@ -140,7 +141,7 @@ class Lifecycle:
     def _drop_finalizer(self, kind: ResourceType, item: Item, name: str) -> None:
         def change(metadata: Json) -> None:
             metadata["finalizers"] = [
-                finalizer for finalizer in metadata.get("finalizers") or () if finalizer != name
+                finalizer for finalizer in sequence(metadata, "finalizers") if finalizer != name
             ]
 
         self._change(kind, item, change)
@@ -182,9 +183,7 @@ class Lifecycle:
     def _waits_for_dependents(self, owner: Json) -> bool:
         parent = self._store.owner(owner["uid"])
         item = self._store.get(*parent) if parent else None
-        return bool(
-            item and item.deleting and FOREGROUND in (item.parsed()["metadata"].get("finalizers") or ())
-        )
+        return bool(item and item.deleting and FOREGROUND in finalizers_of(item.parsed()))
 
     def _forget_owners(self, kind: ResourceType, item: Item, uids: set[str]) -> None:
         def change(metadata: Json) -> None:
@@ -241,5 +240,5 @@ class Lifecycle:
 
 
 def _blocks(dependent: Item, uid: str) -> bool:
-    owners = dependent.parsed()["metadata"].get("ownerReferences") or ()
+    owners = owner_references(dependent.parsed())
     return any(owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in owners)

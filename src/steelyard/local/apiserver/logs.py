@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from steelyard.kube.objects import status_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.parameters import integer
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 POLL_SECONDS = 0.1
 LONGEST = 10**9  # seconds; before that there were no Pods
@@ -118,7 +119,7 @@ async def _limited(stream: AsyncGenerator[bytes, None], limit: int) -> AsyncGene
 def container_of(pod: Json, name: str) -> str:
     spec = pod["spec"]
     names = [listed["name"] for listed in spec["containers"]]
-    every = names + [listed["name"] for listed in spec.get("initContainers") or ()]
+    every = names + [listed["name"] for listed in sequence(spec, "initContainers")]
     if name and name not in every:
         raise errors.bad_request(f"container {name} is not valid for pod {pod['metadata']['name']}")
     if not name and len(names) > 1:
@@ -129,8 +130,8 @@ def container_of(pod: Json, name: str) -> str:
 
 
 def _status(pod: Json, container: str) -> Json | None:
-    status = pod.get("status") or {}
-    every = (status.get("containerStatuses") or []) + (status.get("initContainerStatuses") or [])
+    status = status_of(pod)
+    every = sequence(status, "containerStatuses") + sequence(status, "initContainerStatuses")
     container_spec: Json | None = next(
         (candidate for candidate in every if candidate["name"] == container), None
     )

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from steelyard.local.apiserver.access.users import User
+
 JSON = "application/json"
 
 
@@ -17,7 +19,7 @@ class Request:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
-    user: str
+    user: User
     command: tuple[str, ...] = ()  # of `exec`: the one parameter that is given several times
 
     def flag(self, name: str) -> bool:

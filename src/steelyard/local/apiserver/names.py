@@ -3,7 +3,7 @@
 import re
 
 from steelyard.local.apiserver.errors import Cause, invalid, required
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -83,17 +83,17 @@ def metadata_causes(metadata: Json, kind: str) -> list[Cause]:
     if not name:
         return [required("metadata.name", "name or generateName is required")]
     causes = name_causes(name, "metadata.name", kind)
-    causes += labels_causes(metadata.get("labels") or {}, "metadata.labels")
-    for key in metadata.get("annotations") or {}:
+    causes += labels_causes(mapping(metadata, "labels"), "metadata.labels")
+    for key in mapping(metadata, "annotations"):
         # Kubernetes checks keys of annotations without regard to case, other than those of labels.
         causes += key_causes(key.lower(), "metadata.annotations")
-    if sum(len(k) + len(v) for k, v in (metadata.get("annotations") or {}).items()) > 256 << 10:
+    if sum(len(k) + len(v) for k, v in mapping(metadata, "annotations").items()) > 256 << 10:
         causes.append(
             Cause("metadata.annotations", "Too long: may not be more than 262144 bytes", "FieldValueTooLong")
         )
-    for finalizer in metadata.get("finalizers") or ():
+    for finalizer in sequence(metadata, "finalizers"):
         causes += finalizer_causes(finalizer)
-    return causes + _owner_causes(metadata.get("ownerReferences") or [])
+    return causes + _owner_causes(sequence(metadata, "ownerReferences"))
 
 
 def finalizer_causes(finalizer: str) -> list[Cause]:

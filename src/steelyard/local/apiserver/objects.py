@@ -11,15 +11,18 @@ from typing import Any, Literal
 
 import orjson
 
+from steelyard.kube.objects import finalizers_of, spec_of, status_of
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.access.users import SERVER, User
 from steelyard.local.apiserver.clock import Clock, stamp
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType, field_of
+from steelyard.local.apiserver.managed.tracking import after_update, without_times, write_of
 from steelyard.local.apiserver.names import metadata_causes
 from steelyard.local.apiserver.schema import WrongType, check_types, drop_unknown, fill_defaults
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 GENERATE_TRIES = 8
 LONGEST_GRACE = 2**31 - 1  # seconds: more than a date can hold would follow
@@ -37,6 +40,12 @@ class Options:
     dry_run: bool = False
     validation: Literal["Strict", "Warn", "Ignore"] = "Warn"
     warnings: list[str] = field(default_factory=list)
+    user: User = SERVER
+    manager: str = ""  # of the fields that the write changes
+    named: bool = False  # the request names the manager
+    api_version: str = ""  # of the request, where it is not the stored one
+    applied: bool = False  # the object's managed fields are those of an apply
+    part: str = ""  # the subresource by which the whole object is written
 
 
 class Objects:
@@ -57,6 +66,7 @@ class Objects:
         """Raw JSON of the new object."""
         decode(kind, obj, options)
         metadata = obj["metadata"]
+        managers = metadata.pop("managedFields", None)
         if metadata.get("resourceVersion"):
             raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
         # Before the rules: a Job's selector is made of the uid.
@@ -64,14 +74,21 @@ class Objects:
         if kind.has_status and kind.bucket != "nodes":
             obj.pop("status", None)  # a Node is registered with its status
         obj["metadata"] = metadata
+        if not options.applied and (managers or options.named):
+            # What the server makes of the object below is nobody's.
+            own = copy.deepcopy(obj)
+            complete(kind, own)
+            managers = self._tracked(kind, {}, own, None, managers, options, "")
         kind.rules.prepare(obj)
         complete(kind, obj)
+        if managers:
+            metadata["managedFields"] = managers
         causes = metadata_causes(metadata, kind.name_check) + kind.rules.check(obj, None)
         if causes:
             raise invalid(kind, obj, causes)
         # After the checks: an invalid object is told so, also where its name is taken.
         self._unused_name(kind, metadata, generated)
-        self.admission.admit(kind, obj, None, options.dry_run)
+        self.admission.admit(kind, obj, None, options)
         return self._put(kind, obj, options)
 
     def _new_metadata(self, kind: ResourceType, namespace: str, metadata: Json) -> bool:
@@ -113,6 +130,8 @@ class Objects:
         """Replace what is there by `new`, of which each subresource writes its own part. Raw JSON of the result."""
         old = item.parsed()
         self._check_identity(kind, item, old, new)
+        # Before the fields are read: an empty list means more than none.
+        known, sent = old["metadata"].pop("managedFields", None), new["metadata"].pop("managedFields", None)
         decode(kind, new, options)
         if subresource == "status":
             merged = {**old, "status": new.get("status")}
@@ -122,21 +141,48 @@ class Objects:
         else:
             self._keep(kind, old, new)
         complete(kind, new)
+        managers = sent
+        # What was never applied has no managers, and no time is spent on them.
+        if not options.applied and (known or sent):
+            entries = None if subresource else sent
+            managers = self._tracked(kind, old, new, known, entries, options, subresource)
         causes = self._update_causes(kind, old, new, subresource)
         if causes:
             raise invalid(kind, new, causes)
         if kind.has_generation and not subresource and _spec_changed(kind, old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if not subresource:
-            self.admission.admit(kind, new, old, options.dry_run)
+            self.admission.admit(kind, new, old, options)
         metadata = new["metadata"]
         finished = "deletionTimestamp" in metadata and not metadata.get("finalizers")
         # Who drops the last finalizer of a deleted object ends it: nobody else would write it again.
         if finished and not metadata.get("deletionGracePeriodSeconds") and not _held(kind, new):
+            if managers:
+                new["metadata"] = {**new["metadata"], "managedFields": managers}
             return self._remove(kind, new, options)
         # A write that changes nothing is no event: controllers that write at
         # every look would wake themselves for ever.
-        return item.raw if new == old else self._put(kind, new, options)
+        if new == old and without_times(managers) == without_times(known):
+            return item.raw
+        if managers:
+            new["metadata"] = {**new["metadata"], "managedFields": managers}
+        return self._put(kind, new, options)
+
+    def _tracked(
+        self,
+        kind: ResourceType,
+        old: Json,
+        new: Json,
+        known: list[Json] | None,
+        sent: list[Json] | None,
+        options: Options,
+        subresource: str,
+    ) -> list[Json]:
+        """Managed fields after a write other than an apply."""
+        # What is written as a Scale has no time, as on a real server.
+        time = "" if options.part else self.clock.stamp()
+        write = write_of(kind, options.api_version or kind.api_version, options.part or subresource, time)
+        return after_update(write, old, new, known, sent, options.manager)
 
     def _check_identity(self, kind: ResourceType, item: Item, old: Json, new: Json) -> None:
         """The name, uid and version in `new`, where given, are those of what is there."""
@@ -179,10 +225,8 @@ class Objects:
         if subresource == "status":
             return kind.rules.status_check(new, old)
         causes = metadata_causes(new["metadata"], kind.name_check)
-        finalizers = old["metadata"].get("finalizers") or []
-        added = [
-            finalizer for finalizer in new["metadata"].get("finalizers") or [] if finalizer not in finalizers
-        ]
+        finalizers = finalizers_of(old)
+        added = [finalizer for finalizer in finalizers_of(new) if finalizer not in finalizers]
         # Else a deletion could be held up for ever by one new finalizer after another.
         if added and "deletionTimestamp" in old["metadata"]:
             names = ", ".join(f'"{finalizer}"' for finalizer in added)
@@ -273,7 +317,7 @@ class Objects:
         metadata["deletionGracePeriodSeconds"] = grace
         if kind.bucket == "namespaces":
             metadata.pop("deletionGracePeriodSeconds")
-            obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+            obj["status"] = {**status_of(obj), "phase": "Terminating"}
 
 
 @dataclass(frozen=True)
@@ -289,7 +333,7 @@ class Deletion:
 class Admission:
     """Checks of a write besides its kind's own rules; `admission.py` has the server's."""
 
-    def admit(self, kind: ResourceType, obj: Json, old: Json | None, dry_run: bool) -> None: ...
+    def admit(self, kind: ResourceType, obj: Json, old: Json | None, options: Options) -> None: ...
 
     def admit_delete(self, kind: ResourceType, item: Item) -> None: ...
 
@@ -321,10 +365,9 @@ def decode(kind: ResourceType, obj: Json, options: Options) -> None:
         raise _undecodable(kind, str(error)) from error
     if not isinstance(obj.get("metadata"), dict):
         obj["metadata"] = {}
-    # Go leaves out empty maps and lists. managedFields are of server-side apply, which is
-    # not served, and selfLink is of versions before 1.20.
-    for name in ("labels", "annotations", "finalizers", "ownerReferences", "managedFields", "selfLink"):
-        if name in obj["metadata"] and (not obj["metadata"][name] or name in ("managedFields", "selfLink")):
+    # Go leaves out empty maps and lists; selfLink is of versions before 1.20.
+    for name in ("labels", "annotations", "finalizers", "ownerReferences", "selfLink"):
+        if name in obj["metadata"] and (not obj["metadata"][name] or name == "selfLink"):
             del obj["metadata"][name]
 
 
@@ -386,7 +429,7 @@ def _set_propagation(kind: ResourceType, metadata: Json, propagation: str) -> No
         propagation = "Orphan"
     finalizers = [
         finalizer
-        for finalizer in metadata.get("finalizers") or []
+        for finalizer in sequence(metadata, "finalizers")
         if finalizer not in ("orphan", "foregroundDeletion")
     ]
     if not propagation:
@@ -404,7 +447,7 @@ def _grace(kind: ResourceType, obj: Json, requested: int | None) -> int | None:
     """Seconds that a Pod gets to end; None for kinds without such."""
     if kind.bucket != "pods":
         return None
-    spec, phase = obj["spec"], (obj.get("status") or {}).get("phase")
+    spec, phase = obj["spec"], status_of(obj).get("phase")
     # No kubelet has anything of it to end.
     if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return 0
@@ -414,7 +457,7 @@ def _grace(kind: ResourceType, obj: Json, requested: int | None) -> int | None:
 
 def _held(kind: ResourceType, obj: Json) -> bool:
     """A namespace stays until its own finalizer is gone."""
-    return kind.bucket == "namespaces" and bool((obj.get("spec") or {}).get("finalizers"))
+    return kind.bucket == "namespaces" and bool(spec_of(obj).get("finalizers"))
 
 
 _FIRST: tuple[str, ...] = ("apiVersion", "kind", "metadata")

@@ -12,14 +12,14 @@ from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Response, json_response
 from steelyard.local.apiserver.published import META, closure, read_schemas, schema_name
 from steelyard.local.apiserver.registry import Registry
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 _OPTIONS = {
     "dryRun": "string",
     "fieldManager": "string",
     "fieldValidation": "string",
 }
-_PATCHES = ("application/json-patch+json", "application/merge-patch+json")
+_PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
 _STRATEGIC = "application/strategic-merge-patch+json"
 
 
@@ -113,7 +113,7 @@ def _custom_schemas(kind: ResourceType) -> Json:
     schema["properties"] = {
         "apiVersion": text,
         "kind": text,
-        **(schema.get("properties") or {}),
+        **mapping(schema, "properties"),
         "metadata": meta,
     }
     listed = {
@@ -206,4 +206,6 @@ def _operation(kind: ResourceType, action: str, answer: str, body: Iterable[str]
         operation["parameters"] = [
             {"name": name, "in": "query", "schema": {"type": kind_}} for name, kind_ in _OPTIONS.items()
         ]
+    if action == "patch":
+        operation["parameters"].append({"name": "force", "in": "query", "schema": {"type": "boolean"}})
     return operation

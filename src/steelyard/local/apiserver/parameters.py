@@ -11,12 +11,13 @@ from steelyard.local.apiserver.objects import Deletion, Options
 from steelyard.local.apiserver.published import META, node_of
 from steelyard.local.apiserver.schema import WrongType, check_types
 from steelyard.local.apiserver.watch import WatchOptions
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 _META = "meta.k8s.io"
 _LONGEST_WATCH = 86_400  # seconds; whoever asks for more begins another
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _DIGITS = 20  # of the largest numbers of 64 bits; Python refuses to read texts of thousands
+_MANAGER = 128  # bytes of a manager's name
 _VALIDATIONS = ["", "Ignore", "Strict", "Warn"]
 
 
@@ -77,8 +78,48 @@ def write_options(request: Request, kind: str) -> Options:
         raise errors.is_invalid(
             _META, kind, "", [errors.unsupported("fieldValidation", validation, _VALIDATIONS)]
         )
+    manager = request.query.get("fieldManager", "")
+    if manager and (causes := manager_causes(manager)):
+        raise errors.is_invalid(_META, kind, "", causes)
     chosen = cast("Literal['Strict', 'Warn', 'Ignore']", validation or "Warn")
-    return Options(dry_run=dry == "All", validation=chosen)
+    named = manager or _product(request)
+    return Options(
+        dry_run=dry == "All",
+        validation=chosen,
+        user=request.user,
+        manager=named,
+        named=bool(manager),
+    )
+
+
+def patch_options(request: Request, *, apply: bool = False) -> Options:
+    causes = []
+    if apply and not request.query.get("fieldManager"):
+        causes.append(errors.required("fieldManager", "is required for apply patch"))
+    elif not apply and "force" in request.query:
+        causes.append(errors.forbidden_field("force", "may not be specified for non-apply patch"))
+    if causes:
+        raise errors.is_invalid(_META, "PatchOptions", "", causes)
+    return write_options(request, "PatchOptions")
+
+
+def manager_causes(manager: str) -> list[Cause]:
+    if len(manager.encode()) > _MANAGER:
+        text = f"Too long: may not be more than {_MANAGER} bytes"
+        return [Cause("fieldManager", text, "FieldValueTooLong")]
+    at = 0
+    for character in manager:
+        if not character.isprintable():
+            text = f"invalid character U+{ord(character):04X} (at position {at})"
+            return [errors.invalid("fieldManager", manager, text)]
+        at += len(character.encode())
+    return []
+
+
+def _product(request: Request) -> str:
+    """The client's name in its User-Agent: the manager of a client that names none."""
+    product = request.headers.get("user-agent", "").partition("/")[0]
+    return "".join(filter(str.isprintable, product))[:_MANAGER]
 
 
 def deletion_of(request: Request) -> Deletion:
@@ -97,7 +138,7 @@ def deletion_of(request: Request) -> Deletion:
         check_types(node_of(f"{META}DeleteOptions"), body)
     except WrongType as error:
         raise errors.bad_request(f"invalid DeleteOptions: {error}") from error
-    conditions = body.get("preconditions") or {}
+    conditions = mapping(body, "preconditions")
     grace = body.get("gracePeriodSeconds")
     # In the body, too, 0 is a wish of its own: only what is absent there is looked up in the query.
     if grace is None and "gracePeriodSeconds" in request.query:

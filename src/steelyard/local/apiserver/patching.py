@@ -19,10 +19,6 @@ from steelyard.types import Json
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-_LATER = {
-    "application/apply-patch+yaml": "server-side apply",
-    "application/apply-patch+cbor": "server-side apply",
-}
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 << 20  # bytes: operations that copy double an object in one line each
 _REJECTED = "the server rejected our request due to an error in our request"
@@ -46,9 +42,6 @@ def patched(request: Request, kind: ResourceType) -> Callable[[Json], Json]:
 
 def _patch(request: Request, kind: ResourceType) -> Callable[[Json], Json]:
     sent = content_type(request)
-    if sent in _LATER:
-        text = f"this server does not serve {_LATER[sent]}: send {MERGE} or {JSON_PATCH}"
-        raise errors.unsupported_media(text)
     # Kubernetes has strategic merges for built-in kinds only: a
     # definition says nothing of how its lists are merged.
     if sent == STRATEGIC and not kind.custom:

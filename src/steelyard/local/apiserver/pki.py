@@ -34,19 +34,28 @@ def server_context(folder: Path, host: str, now: datetime) -> ssl.SSLContext:
     if not _serves(folder / "server.crt", host, now):
         _say_anew(folder / "server.crt", folder / "server.key")
         _make_server(folder, host, now)
+    if not _serves(folder / "admin.crt", "", now):
+        _make_client(folder, "steelyard-admin", "system:masters", now)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(folder / "server.crt", folder / "server.key")
+    # A client may show a certificate of this authority; who shows none is known by a token, or is nobody.
+    context.load_verify_locations(folder / "ca.crt")
+    context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
 def kubeconfig(url: str, ca: Path, token: str) -> Json:
+    """The administrator's; with a certificate beside the token, since some clients read only one of them."""
+    user: Json = {"token": token}
+    if (certificate := ca.with_name("admin.crt")).exists():
+        user |= {"client-certificate": str(certificate), "client-key": str(ca.with_name("admin.key"))}
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "steelyard",
         "clusters": [{"name": "steelyard", "cluster": {"server": url, "certificate-authority": str(ca)}}],
-        "users": [{"name": "steelyard", "user": {"token": token}}],
+        "users": [{"name": "steelyard", "user": user}],
         "contexts": [
             {
                 "name": "steelyard",
@@ -100,6 +109,8 @@ def _serves(path: Path, host: str, now: datetime) -> bool:
         loaded.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
         return False
+    if not host:  # a client's
+        return True
     names = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return _alternative(host) in list(names)
 
@@ -140,6 +151,28 @@ def _make_server(folder: Path, host: str, now: datetime) -> None:
     certificate = builder.add_extension(issuer, critical=False).sign(signer, hashes.SHA256())
     _write(folder / "server.key", _private(key))
     _write(folder / "server.crt", certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _make_client(folder: Path, name: str, group: str, now: datetime) -> None:
+    """A certificate by which the server knows a user; the common name is the user, the organization a group."""
+    authority = _read(folder / "ca.crt")
+    assert authority is not None
+    signer = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, group),
+            x509.NameAttribute(NameOID.COMMON_NAME, name),
+        ]
+    )
+    builder = _builder(subject, authority.subject, key.public_key(), now)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    certificate = builder.add_extension(issuer, critical=False).sign(signer, hashes.SHA256())
+    _write(folder / "admin.key", _private(key))
+    _write(folder / "admin.crt", certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _name(common: str) -> x509.Name:

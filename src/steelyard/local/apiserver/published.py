@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from steelyard.local.apiserver.schema import Node, fill
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 _FILE = Path(__file__).with_name("builtin.json.gz")
 _REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
@@ -36,7 +36,7 @@ def _index() -> tuple[tuple[tuple[tuple[str, str, str], str], ...], dict[str, Js
     schemas = {name: _without_descriptions(schema) for name, schema in read_schemas().items()}
     merged = []
     for name, schema in schemas.items():
-        for gvk in schema.get("x-kubernetes-group-version-kind") or ():
+        for gvk in sequence(schema, "x-kubernetes-group-version-kind"):
             merged.append(((gvk["group"], gvk["version"], gvk["kind"]), name))
     return tuple(merged), schemas
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from steelyard.local.apiserver.builtin import builtin_kinds
 from steelyard.local.apiserver.custom import kinds_of
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 Path = tuple[str, str, str]  # group, version, plural
 
@@ -81,7 +81,7 @@ class Registry:
         """
         spec, name = crd["spec"], crd["metadata"]["name"]
         wanted = spec["names"]
-        words = {wanted["plural"], wanted["singular"], *(wanted.get("shortNames") or ())}
+        words = {wanted["plural"], wanted["singular"], *sequence(wanted, "shortNames")}
         # A definition is no rival of its own earlier form.
         own = {id(kind) for kind in self._custom.get(name, ())}
         for kind in self._kinds.values():

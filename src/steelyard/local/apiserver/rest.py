@@ -13,13 +13,17 @@ import orjson
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item
-from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.kinds import ResourceType, field_of
 from steelyard.local.apiserver.listing import list_response
+from steelyard.local.apiserver.managed.apply import APPLY, apply_config, read_config
+from steelyard.local.apiserver.managed.tracking import write_of
 from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.objects import Deletion, Objects, Options
 from steelyard.local.apiserver.parameters import (
+    content_type,
     deletion_of,
     integer,
+    patch_options,
     read_object,
     watch_options,
     write_options,
@@ -95,7 +99,8 @@ class Rest:
         return self._written(request, target, raw, options, 201)
 
     def _put(self, request: Request, target: Target) -> Response:
-        obj, options = read_object(request, target.kind), write_options(request, "UpdateOptions")
+        obj = read_object(request, target.kind)
+        options = self._options(request, target, write_options(request, "UpdateOptions"))
         item = self.objects.item(target.kind, target.key)
         self._check_url(target, obj)
         raw = self.objects.update(
@@ -104,11 +109,14 @@ class Rest:
         return self._written(request, target, raw, options)
 
     def _patch(self, request: Request, target: Target) -> Response:
-        options = write_options(request, "PatchOptions")
+        if content_type(request) == APPLY:
+            return self._apply(request, target)
+        options = self._options(request, target, patch_options(request))
         patch = patched(request, target.kind)
         item = self.objects.item(target.kind, target.key)
         # In the version that the client knows: a JSON patch may test `apiVersion`.
-        new = patch(self._out(target, item.parsed()))
+        stored = item.parsed()
+        new = patch(target.kind.convert_out(stored) if target.kind.convert_out else stored)
         self._check_url(target, new)
         # In a replacement another uid is a conflict; to patch it is a mistake.
         metadata = new.get("metadata")
@@ -123,6 +131,47 @@ class Rest:
         except Refusal as refusal:
             raise of_patch(refusal) from refusal
         return self._written(request, target, raw, options)
+
+    def _apply(self, request: Request, target: Target) -> Response:
+        """Server-side apply, which creates what is not there."""
+        kind = target.kind
+        options = self._options(request, target, patch_options(request, apply=True))
+        config = read_config(request, options)
+        stored = self.objects.store.get(kind.bucket, target.key)
+        if stored is None and target.subresource:
+            raise errors.not_found(kind.group, kind.plural, target.name)
+        write = write_of(kind, kind.api_version, target.subresource, self.objects.clock.stamp())
+        live = stored.parsed() if stored else {}
+        if kind.convert_out and live:
+            live = kind.convert_out(live)
+        obj = apply_config(kind, write, live, config, options, force=request.flag("force"))
+        options.applied = True
+        if stored is None:
+            self._check_new(target, obj)
+            raw = self.objects.create(kind.stored, target.namespace or "", self._in(target, obj), options)
+            return self._written(request, target, raw, options, 201)
+        self._check_url(target, obj)
+        raw = self.objects.update(kind.stored, stored, self._in(target, obj), options, target.subresource)
+        return self._written(request, target, raw, options)
+
+    def _check_new(self, target: Target, obj: Json) -> None:
+        """An object that is created by its name in the URL has that name, and no uid yet."""
+        if isinstance(obj.get("metadata"), dict):
+            obj["metadata"] = {
+                name: obj["metadata"][name] for name in obj["metadata"] if name != "resourceVersion"
+            }
+        if uid := field_of(obj, "metadata", "uid"):
+            text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise errors.conflict(target.kind.group, target.kind.plural, target.name, text)
+        if not field_of(obj, "metadata", "name"):
+            text = f"the name of the object ({target.name} based on URL) was undeterminable"
+            raise errors.bad_request(f"{text}: name must be provided")
+        self._check_url(target, obj)
+
+    def _options(self, request: Request, target: Target, options: Options) -> Options:
+        if target.kind.stored_as:
+            options.api_version = target.kind.api_version
+        return options
 
     def _check_url(self, target: Target, obj: Json) -> None:
         metadata = obj.get("metadata")
@@ -139,9 +188,6 @@ class Rest:
     def _in(self, target: Target, obj: Json) -> Json:
         """Return the object as it is stored, where another form is served."""
         return target.kind.convert_in(obj) if target.kind.convert_in else obj
-
-    def _out(self, target: Target, obj: Json) -> Json:
-        return target.kind.convert_out(obj) if target.kind.convert_out else obj
 
     def _written(
         self, request: Request, target: Target, raw: bytes, options: Options, status: int = 200

@@ -4,14 +4,20 @@ from typing import Any
 
 import orjson
 
+from steelyard.kube.objects import spec_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.columns import selector_text
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType, Scaling, field_of
+from steelyard.local.apiserver.managed.apply import APPLY, check_config, read_config, refused
+from steelyard.local.apiserver.managed.entries import Entry, Manager, applier, encoded, updater
+from steelyard.local.apiserver.managed.fieldset import Path, set_of
+from steelyard.local.apiserver.managed.ownership import FIRST, Conflicts, applied
+from steelyard.local.apiserver.managed.tracking import managers_of, write_of
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.objects import Objects, Options
-from steelyard.local.apiserver.parameters import read_object, write_options
+from steelyard.local.apiserver.parameters import content_type, patch_options, read_object, write_options
 from steelyard.local.apiserver.patching import patched
 from steelyard.local.apiserver.published import node_of
 from steelyard.local.apiserver.rest import Target, of_patch
@@ -31,9 +37,13 @@ def handle(objects: Objects, request: Request, target: Target) -> Response:
         case "PUT":
             scale = read_object(request, target.kind)
             options = write_options(request, "UpdateOptions")
+            options.part = "scale"
             return _written(objects, target, item, scale, options)
+        case "PATCH" if content_type(request) == APPLY:
+            return _applied(objects, request, target, item)
         case "PATCH":
-            options = write_options(request, "PatchOptions")
+            options = patch_options(request)
+            options.part = "scale"
             patch, obj = patched(request, target.kind), item.parsed()
             # A Scale without a number cannot be shown; a patch may be what sets the first one.
             if field_of(obj, *scaling.replicas) is None:
@@ -44,6 +54,44 @@ def handle(objects: Objects, request: Request, target: Target) -> Response:
             except Refusal as refusal:
                 raise of_patch(refusal) from refusal
     raise errors.method_not_allowed()
+
+
+def _applied(objects: Objects, request: Request, target: Target, item: Item) -> Response:
+    """Server-side apply of the number alone, which is a field of the object like any other."""
+    kind, scaling = target.kind, target.kind.scaling
+    assert scaling is not None
+    options = patch_options(request, apply=True)
+    options.applied, options.part = True, "scale"
+    config = read_config(request, options)
+    check_config(API_VERSION, KIND, config)
+    config.setdefault("metadata", {}).setdefault("name", target.name)
+    metadata, replicas = _checked(target, config)
+    live = item.parsed()
+    managers = managers_of(live["metadata"].pop("managedFields", None))
+    write = write_of(kind, kind.api_version, "scale", "")
+    wanted: Json = {}
+    if field_of(config, "spec", "replicas") is not None:
+        _set(wanted, scaling.replicas, replicas)
+    if not managers:
+        path = tuple(f"f:{name}" for name in scaling.replicas)
+        managers = {updater(FIRST, kind.api_version, "scale"): Entry(set_of(path), kind.api_version)}
+    try:
+        result = applied(
+            write, live, wanted, managers, applier(options.manager, "scale"), force=request.flag("force")
+        )
+    except Conflicts as error:
+        raise refused([_in_scale(*conflict) for conflict in error.conflicts]) from error
+    obj = {**result.obj, "metadata": {**result.obj["metadata"], "managedFields": encoded(result.managers)}}
+    obj["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or str(item.version)
+    raw = objects.update(kind.stored, item, obj, options)
+    return json_response(scale_of(kind, scaling, orjson.loads(raw)))
+
+
+def _in_scale(manager: Manager, entry: Entry, path: Path) -> tuple[Manager, Entry, Path]:
+    """A conflict of the object's field as one of the Scale's."""
+    if manager.operation == "Update":
+        manager = manager._replace(api_version=API_VERSION)
+    return manager, entry, ("f:spec", "f:replicas")
 
 
 def scale_of(kind: ResourceType, scaling: Scaling, obj: Json) -> Json:
@@ -94,7 +142,7 @@ def _checked(target: Target, scale: Json) -> tuple[Json, int]:
         check_types(node_of(f"io.k8s.api.autoscaling.v1.{KIND}"), scale)
     except WrongType as error:
         raise errors.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {error}') from error
-    metadata, spec = scale.get("metadata"), scale.get("spec") or {}
+    metadata, spec = scale.get("metadata"), spec_of(scale)
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not name:
         text = (

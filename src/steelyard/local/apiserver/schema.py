@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from steelyard.local.apiserver.quantity import quantity
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 Resolve = Callable[[str], "Node"]
 _MISSING = object()
@@ -31,6 +31,16 @@ class Node:
     nullable: bool = False
     default: Any = _MISSING
     merge_key: str | None = None  # of lists that a strategic merge patch merges; empty where items are values
+    list_type: str = ""  # map, set or, empty, atomic: how server-side apply merges a list
+    list_keys: tuple[str, ...] = ()
+    atomic: bool = False  # a map that server-side apply replaces as a whole
+    plain_text: bool = False  # a string without a format
+    required: bool = False
+    always: tuple[str, ...] = ()  # properties that Go writes even if they are empty
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not _MISSING
 
 
 def no_references(name: str) -> Node:
@@ -55,6 +65,7 @@ def fill(node: Node, schema: Json, resolve: Resolve) -> None:
     node.default = schema.get("default", _MISSING)
     if "merge" in (schema.get("x-kubernetes-patch-strategy") or "").split(","):
         node.merge_key = schema.get("x-kubernetes-patch-merge-key") or ""
+    _fill_ownership(node, schema)
     if "items" in schema:
         node.items = compile_schema(schema["items"], resolve)
     extra = schema.get("additionalProperties")
@@ -63,7 +74,13 @@ def fill(node: Node, schema: Json, resolve: Resolve) -> None:
     if "properties" in schema:
         node.properties = {}
         for name, property_schema in schema["properties"].items():
-            node.properties[name] = compile_schema(property_schema, resolve)
+            below = node.properties[name] = compile_schema(property_schema, resolve)
+            # Lists and maps are never shared: a node that others refer to has no field of its own here.
+            if below.type == "array" or below.values is not None:
+                below.required = name in sequence(schema, "required")
+        node.always = tuple(
+            name for name, below in node.properties.items() if _is_always_there(schema, name, below)
+        )
     kept = schema.get("x-kubernetes-preserve-unknown-fields") or extra is True
     bare = node.properties is None and node.values is None
     # Kubernetes prunes an object of which a definition names no field. Of a built-in kind such an object is free-form.
@@ -72,10 +89,22 @@ def fill(node: Node, schema: Json, resolve: Resolve) -> None:
     node.preserve = bool(kept) or bare
 
 
+def _fill_ownership(node: Node, schema: Json) -> None:
+    """Set the fields that server-side apply reads."""
+    node.atomic = schema.get("x-kubernetes-map-type") == "atomic"
+    node.plain_text = node.type == "string" and schema.get("format", "byte") == "byte"
+    listed = schema.get("x-kubernetes-list-type")
+    if listed is None and node.merge_key is not None:
+        # What a strategic merge patch merges by a key, applies merge by it, too.
+        node.list_type, node.list_keys = ("map", (node.merge_key,)) if node.merge_key else ("set", ())
+    elif listed in ("map", "set"):
+        node.list_type, node.list_keys = listed, tuple(sequence(schema, "x-kubernetes-list-map-keys"))
+
+
 def _reference(schema: Json) -> str:
     """The name that a schema refers to; the published ones wrap a reference with a default in `allOf`."""
     reference = schema.get("$ref")
-    parts: list[Json] = schema.get("allOf") or []
+    parts: list[Json] = sequence(schema, "allOf")
     if not reference and len(parts) == 1 and "type" not in schema:
         reference = parts[0].get("$ref")
     return str(reference or "").removeprefix("#/components/schemas/")
@@ -209,10 +238,24 @@ def check_time(text: str) -> None:
 def _check_fields(node: Node, value: Json, path: str) -> None:
     for name in list(value):
         below = (node.properties or {}).get(name, node.values)
-        if value[name] is None and below is not None:
+        if below is not None and (value[name] is None or (not value[name] and _is_left_out(below))):
             del value[name]
         elif below is not None:
             check_types(below, value[name], f"{path}.{name}" if path else name)
+
+
+def _is_always_there(schema: Json, name: str, node: Node) -> bool:
+    """Tell whether Go writes a property also where nothing is set: a struct that is no pointer, a required list."""
+    published = schema["properties"][name]
+    return (bool(_reference(published)) and published.get("default") == {}) or (
+        node.type == "array" and node.required
+    )
+
+
+def _is_left_out(node: Node) -> bool:
+    """Tell whether Go leaves out such a list or map where it is empty."""
+    listed = node.type == "array" or (node.values is not None and not node.properties)
+    return listed and not node.required
 
 
 def _fits(node: Node, value: object) -> bool:  # noqa: PLR0911

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from aiohttp import web
 
+from steelyard.figures import Figures
 from steelyard.local.apiserver import pki
+from steelyard.local.apiserver.access.accounts import Accounts
+from steelyard.local.apiserver.access.authentication import Authentication
+from steelyard.local.apiserver.access.bootstrap import Aggregation, add_bootstrap_roles
+from steelyard.local.apiserver.access.rbac import Rbac
+from steelyard.local.apiserver.access.tokens import AccountTokens
 from steelyard.local.apiserver.admission import ServerAdmission
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.core import Core
@@ -23,11 +29,12 @@ from steelyard.local.apiserver.openapi import OpenApi
 from steelyard.local.apiserver.priorities import CLASSES, add_system_classes
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.rest import Rest
+from steelyard.local.apiserver.reviews import Reviews
 from steelyard.local.apiserver.store import Store
 from steelyard.local.apiserver.transport import Transport
 from steelyard.local.faults import Faults
 
-NAMESPACES = ("default", "kube-system")
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,7 @@ class ApiServerConfig:
     host: str = "127.0.0.1"
     port: int = 0
     faults: Faults = field(default_factory=Faults)
+    figures: Figures = field(default_factory=Figures)
 
 
 @dataclass(frozen=True)
@@ -72,13 +80,18 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     # The store keeps it, as a listener of its commits. Before all else:
     # stored objects of a kind need their definition.
     Definitions(store, registry, clock, config.faults)
-    objects = Objects(store, clock, ServerAdmission(store, config.service_network))
+    rbac = Rbac(store)
+    objects = Objects(store, clock, ServerAdmission(store, config.service_network, rbac))
     kind = registry.stored("namespaces")
     for name in NAMESPACES:
         if store.get("namespaces", ("", name)) is None:
             objects.create(kind, "", {"metadata": {"name": name}}, Options())
     add_system_classes(objects, registry.stored(CLASSES))
+    add_bootstrap_roles(store, clock)
+    Aggregation(store).aggregate()
+    Accounts(store, objects, registry, config.pki).complete()
     await store.settled()
+    authentication = Authentication(config.tokens, AccountTokens(config.pki / "accounts.key", store, clock))
     logs = PodLogs(config.pods, lambda item: store.get("pods", item.key))
     core = Core(
         store,
@@ -87,8 +100,10 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
         Discovery(registry),
         OpenApi(registry),
         logs,
+        Reviews(rbac, authentication, objects, clock),
         config.pods,
         config.faults,
+        config.figures,
     )
     return Parts(
         store, core, Lifecycle(objects, registry, config.faults), Expiry(store, clock, config.faults)
@@ -101,7 +116,7 @@ async def serve(config: ApiServerConfig, clock: Clock | None = None) -> AsyncIte
     clock = clock or Clock()
     context = pki.server_context(config.pki, config.host, clock.now())
     parts = await make_parts(config, clock)
-    transport = Transport(parts.core, config.tokens)
+    transport = Transport(parts.core, parts.core.reviews.authentication)
     # Cancelled when the client goes: a watch that nobody reads would else run on until its next change.
     site = web.Server(transport.answer, access_log=None, handler_cancellation=True)
     try:

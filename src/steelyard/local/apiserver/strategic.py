@@ -8,7 +8,7 @@ from typing import Any
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.schema import Node
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 _PATCH, _RETAIN = "$patch", "$retainKeys"
 _ORDER, _REMOVE = "$setElementOrder/", "$deleteFromPrimitiveList/"
@@ -37,7 +37,7 @@ def _merged(node: Node, obj: Json, patch: Json) -> Json:
     orders = {key.removeprefix(_ORDER): patch.pop(key) for key in list(patch) if key.startswith(_ORDER)}
     for key in [key for key in patch if key.startswith(_REMOVE)]:
         name, gone = key.removeprefix(_REMOVE), patch.pop(key)
-        merged[name] = [item for item in merged.get(name) or () if item not in gone]
+        merged[name] = [item for item in sequence(merged, name) if item not in gone]
     for name, value in patch.items():
         if value is None:
             merged.pop(name, None)
@@ -47,7 +47,7 @@ def _merged(node: Node, obj: Json, patch: Json) -> Json:
         merge_key = _below(node, name).merge_key
         if merge_key is not None and isinstance(merged.get(name), list):
             order = orders.get(name) or patch.get(name) or []
-            merged[name] = _ordered(merged[name], order, obj.get(name) or [], merge_key)
+            merged[name] = _ordered(merged[name], order, sequence(obj, name), merge_key)
     return merged
 
 

@@ -8,7 +8,7 @@ from steelyard.local.apiserver.parameters import read_object, write_options
 from steelyard.local.apiserver.published import META, node_of
 from steelyard.local.apiserver.rest import Target
 from steelyard.local.apiserver.schema import WrongType, check_types
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 
 def bind(objects: Objects, request: Request, target: Target) -> Response:
@@ -39,13 +39,13 @@ def evict(objects: Objects, request: Request, target: Target) -> Response:
     name = field_of(eviction, "metadata", "name") or target.name
     if name != target.name:
         raise errors.bad_request(f"name in URL does not match name in Eviction object: {target.name}")
-    wanted = eviction.get("deleteOptions") or {}
+    wanted = eviction.get("deleteOptions") or {}  # of any type still
     try:
         check_types(node_of(f"{META}DeleteOptions"), wanted, "deleteOptions")
     except WrongType as error:
         text = f'Eviction in version "v1" cannot be handled as a Eviction: {error}'
         raise errors.bad_request(text) from error
-    conditions = wanted.get("preconditions") or {}
+    conditions = mapping(wanted, "preconditions")
     item = objects.item(target.kind, target.key)
     deletion = Deletion(wanted.get("gracePeriodSeconds"), uid=str(conditions.get("uid") or ""))
     # Before the condition is written: what is refused leaves no trace.
@@ -75,7 +75,7 @@ def _scheduled(objects: Objects, target: Target) -> None:
 def _set_condition(objects: Objects, target: Target, condition: Json) -> None:
     pod = objects.item(target.kind, target.key).parsed()
     status = pod.setdefault("status", {})
-    others = [other for other in status.get("conditions") or () if other["type"] != condition["type"]]
+    others = [other for other in sequence(status, "conditions") if other["type"] != condition["type"]]
     times = {"lastProbeTime": None, "lastTransitionTime": objects.clock.stamp()}
     status["conditions"] = [*others, condition | times]
     # Past the rules of an update: only this condition, the server's own, differs from what is stored.

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from steelyard.kube.objects import status_of
 from steelyard.local.apiserver import columns as c
 from steelyard.local.apiserver.columns import AGE, NAME, SELECTOR, Column, at, containers, count
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.printer import custom_columns
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 
 def _wide(name: str, cell: c.Cell) -> Column:
@@ -51,7 +52,7 @@ _COLUMNS: dict[str, list[Column]] = {
     ],
     "configmaps": [
         NAME,
-        Column("Data", lambda obj, now: len(obj.get("data") or ()) + len(obj.get("binaryData") or ())),
+        Column("Data", lambda obj, now: len(mapping(obj, "data")) + len(mapping(obj, "binaryData"))),
         AGE,
     ],
     "secrets": [NAME, Column("Type", at("type")), Column("Data", count("data")), AGE],
@@ -83,9 +84,7 @@ _COLUMNS: dict[str, list[Column]] = {
         NAME,
         Column(
             "Ready",
-            lambda obj, now: (
-                f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"
-            ),
+            lambda obj, now: f"{status_of(obj).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}",
         ),
         Column("Up-to-date", at("status", "updatedReplicas", absent=0)),
         Column("Available", at("status", "availableReplicas", absent=0)),
@@ -125,7 +124,7 @@ _COLUMNS: dict[str, list[Column]] = {
     "horizontalpodautoscalers.autoscaling": [
         NAME,
         Column("Reference", c.scale_target),
-        Column("Targets", lambda obj, now: ", ".join(map(c.metric_target, obj["spec"].get("metrics") or ()))),
+        Column("Targets", lambda obj, now: ", ".join(map(c.metric_target, sequence(obj["spec"], "metrics")))),
         Column("MinPods", lambda obj, now: str(obj["spec"].get("minReplicas", "<unset>"))),
         Column("MaxPods", at("spec", "maxReplicas"), type="integer"),
         Column("Replicas", at("status", "currentReplicas", absent=0), type="integer"),

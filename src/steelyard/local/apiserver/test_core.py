@@ -4,14 +4,18 @@ import asyncio
 import errno
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
+from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.types import Json
+
+TESTER = administrator("tester")
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
@@ -23,7 +27,7 @@ async def parts(tmp_path: Path) -> Parts:
 
 async def ask(parts: Parts, method: str, path: str, body: Json | None = None) -> tuple[int, Json]:
     data = orjson.dumps(body) if body is not None else b""
-    request = Request(method, path, {}, {"content-type": "application/json"}, data, "tester")
+    request = Request(method, path, {}, {"content-type": "application/json"}, data, TESTER)
     response = await parts.core.handle(request)
     assert isinstance(response.body, bytes)
     return response.status, orjson.loads(response.body)
@@ -78,7 +82,7 @@ async def test_a_watch_begins_with_what_is_durable(parts: Parts, monkeypatch: py
 
     made = (await ask(parts, "POST", PATH, {"metadata": {"name": "a"}}))[1]
     query = {"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-    request = Request("GET", PATH, {**query, "allowWatchBookmarks": "true"}, {}, b"", "tester")
+    request = Request("GET", PATH, {**query, "allowWatchBookmarks": "true"}, {}, b"", TESTER)
     response = await parts.core.handle(request)
     assert isinstance(response.body, AsyncGenerator)
     _, begin = await asyncio.gather(write_twice(), _first(response.body))  # in this order they begin
@@ -100,3 +104,51 @@ async def test_a_fault_of_ours_is_one_requests(parts: Parts, monkeypatch: pytest
         assert "a bug" not in refused["message"]
     assert (await ask(parts, "GET", PATH))[0] == 200
     parts.store.close()
+
+
+@pytest.mark.parametrize("field", ["type", "status"])
+@pytest.mark.parametrize("path", ["/api/v1/nodes", "/apis/batch/v1/namespaces/default/jobs"])
+async def test_a_condition_without_a_field_does_not_spoil_the_table_of_all(
+    parts: Parts, path: str, field: str
+) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
+    obj: Json = {"metadata": {"name": "a"}}
+    if path.endswith("jobs"):
+        obj["spec"] = {"template": template}
+    status, made = await ask(parts, "POST", path, obj)
+    assert status == 201
+    whole = {"type": "Ready", "status": "True"}
+    made["status"] = {"conditions": [{key: value for key, value in whole.items() if key != field}]}
+    assert (await ask(parts, "PUT", f"{path}/a/status", made))[0] == 200
+    accept = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    response = await parts.core.handle(Request("GET", path, {}, accept, b"", TESTER))
+    assert isinstance(response.body, bytes)
+    assert response.status == 200
+    assert [row["cells"][0] for row in orjson.loads(response.body)["rows"]] == ["a"]
+
+
+async def test_a_job_without_a_name_is_refused_like_any_other_object(parts: Parts) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
+    for metadata in (None, {}, {"name": None}):
+        job = {"metadata": metadata, "spec": {"template": template}}
+        status, refused = await ask(parts, "POST", "/apis/batch/v1/namespaces/default/jobs", job)
+        assert status == 422
+        assert "name or generateName is required" in refused["message"]
+
+
+@pytest.mark.parametrize(
+    "items", ["text", ["x"], {"type": "object", "properties": "text"}, {"type": ["object"]}]
+)
+async def test_a_schema_of_another_shape_is_refused_and_not_a_fault_of_the_servers(
+    parts: Parts, items: Any
+) -> None:
+    keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+    properties = {"list": {"type": "array", "items": items, **keyed}}
+    version = {"name": "v1", "served": True, "storage": True}
+    version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": properties}}
+    names = {"plural": "things", "kind": "Thing"}
+    spec = {"group": "a.b", "names": names, "scope": "Namespaced", "versions": [version]}
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    status, refused = await ask(parts, "POST", path, {"metadata": {"name": "things.a.b"}, "spec": spec})
+    assert status == 422
+    assert "openAPIV3Schema" in refused["message"]

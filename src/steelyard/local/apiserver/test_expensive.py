@@ -5,6 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.content import MAX_DEPTH, is_too_deep
 from steelyard.local.apiserver.expressions.functions import why_slow
@@ -13,13 +14,15 @@ from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.types import Json
 
+TESTER = administrator("tester")
+
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/example.com/v1/namespaces/default/things"
 NUMBERS: Json = {"type": "array", "items": {"type": "integer"}}
 
 
 async def ask(parts: Parts, method: str, path: str, body: object) -> tuple[int, Json]:
-    request = Request(method, path, {}, {"content-type": "application/json"}, orjson.dumps(body), "tester")
+    request = Request(method, path, {}, {"content-type": "application/json"}, orjson.dumps(body), TESTER)
     response = await parts.core.handle(request)
     assert isinstance(response.body, bytes)
     return response.status, orjson.loads(response.body)

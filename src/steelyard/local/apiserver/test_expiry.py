@@ -9,10 +9,13 @@ import orjson
 import pytest
 
 from steelyard.local.apiserver import expiry
+from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.types import Json
+
+TESTER = administrator("tester")
 
 CORE = "/api/v1/namespaces/default"
 
@@ -33,7 +36,7 @@ class World:
         assert self.parts is not None
         data = orjson.dumps(body) if body is not None else b""
         media = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        request = Request(method, path, query, {"content-type": media}, data, "tester")
+        request = Request(method, path, query, {"content-type": media}, data, TESTER)
         response = await self.parts.core.handle(request)
         assert isinstance(response.body, bytes)
         content: Json = orjson.loads(response.body)
@@ -73,7 +76,7 @@ async def test_an_event_goes_an_hour_after_it_was_last_written(world: World) -> 
 async def test_whoever_watches_is_told(world: World) -> None:
     await world.event("a")
     assert world.parts is not None
-    request = Request("GET", f"{CORE}/events", {"watch": "1", "timeoutSeconds": "5"}, {}, b"", "tester")
+    request = Request("GET", f"{CORE}/events", {"watch": "1", "timeoutSeconds": "5"}, {}, b"", TESTER)
     answer = await world.parts.core.handle(request)
     assert not isinstance(answer.body, bytes)
     stream = aiter(answer.body)

@@ -2,7 +2,10 @@
 
 import pytest
 
+from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.messages import Request
+
+TESTER = administrator("tester")
 
 
 @pytest.mark.parametrize(
@@ -20,4 +23,4 @@ from steelyard.local.apiserver.messages import Request
     ids=str,
 )
 def test_a_flag_is_read_as_a_real_server_reads_it(query: dict[str, str], holds: bool) -> None:
-    assert Request("GET", "/api/v1/pods", query, {}, b"", "user").flag("watch") is holds
+    assert Request("GET", "/api/v1/pods", query, {}, b"", TESTER).flag("watch") is holds

@@ -21,7 +21,7 @@ def test_they_are_made_once(tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in (tmp_path / "pki").iterdir()}
     pki.server_context(tmp_path / "pki", "127.0.0.1", NOW)
     assert {path.name: path.read_bytes() for path in (tmp_path / "pki").iterdir()} == before
-    assert set(before) == {"ca.crt", "ca.key", "server.crt", "server.key"}
+    assert set(before) == {"ca.crt", "ca.key", "server.crt", "server.key", "admin.crt", "admin.key"}
     assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "pki").iterdir())
 
 

@@ -6,12 +6,15 @@ from pathlib import Path
 import orjson
 import pytest
 
+from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.database import SqliteDatabase
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.local.faults import Faults
 from steelyard.types import Json
+
+TESTER = administrator("tester")
 
 META: Json = {"name": "bad", "namespace": "default", "uid": "u-bad", "resourceVersion": "2"}
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -51,7 +54,7 @@ ROWS = {
 
 async def ask(parts: Parts, method: str, path: str, body: Json | None = None) -> tuple[int, Json]:
     data = orjson.dumps(body) if body is not None else b""
-    request = Request(method, path, {}, {"content-type": "application/json"}, data, "tester")
+    request = Request(method, path, {}, {"content-type": "application/json"}, data, TESTER)
     response = await parts.core.handle(request)
     assert isinstance(response.body, bytes)
     return response.status, orjson.loads(response.body)
@@ -95,7 +98,7 @@ async def test_the_faults_are_told(tmp_path: Path) -> None:
     faults = Faults()
     faults.count("scheduler", "Pod")
     parts = await make_parts(ApiServerConfig(None, tmp_path / "pki", {}, faults=faults), Clock())
-    response = await parts.core.handle(Request("GET", "/metrics", {}, {}, b"", "tester"))
+    response = await parts.core.handle(Request("GET", "/metrics", {}, {}, b"", TESTER))
     assert isinstance(response.body, bytes)
-    assert 'steelyard_kubernetes_faults_total{part="scheduler",kind="Pod"} 1' in response.body.decode()
+    assert 'steelyard_kubernetes_faults_total{kind="Pod",part="scheduler"} 1' in response.body.decode()
     parts.store.close()

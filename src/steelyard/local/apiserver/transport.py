@@ -1,17 +1,17 @@
-"""The core over HTTP by aiohttp: bearer tokens, bodies, streams."""
+"""The core over HTTP by aiohttp: users, bodies, streams."""
 
 import asyncio
-import hmac
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from hashlib import sha256
 from typing import cast
 
 from aiohttp import WSMsgType, web
 from multidict import CIMultiDict
 
+from steelyard.local.apiserver.access.authentication import Authentication
+from steelyard.local.apiserver.access.users import ANONYMOUS, User
 from steelyard.local.apiserver.core import HEALTH, MAX_BODY, Core
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.execution import PROTOCOLS, Execution, execute
@@ -19,21 +19,28 @@ from steelyard.local.apiserver.messages import Request, Response, json_response
 
 _OPEN = frozenset(f"/{path}" for path in HEALTH) | {"/version", "/version/"}
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _EXEC = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/exec")
 
 
 class Transport:
     """One core's HTTP side."""
 
-    def __init__(self, core: Core, tokens: Mapping[str, str]) -> None:
-        self._core = core
-        self._users = {sha256(token.encode()).digest(): user for token, user in tokens.items() if token}
+    def __init__(self, core: Core, authentication: Authentication) -> None:
+        self._core, self._authentication = core, authentication
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         user = self._user(request)
-        if user is None and request.path not in _OPEN:
-            refusal = Refusal(401, "Unauthorized", "Unauthorized")
-            return _whole(json_response(refusal.status(), 401))
+        if user is None:
+            # A probe with an old token is answered: it asks whether the server is up, and not who it is.
+            if request.path not in _OPEN:
+                refusal = Refusal(401, "Unauthorized", "Unauthorized")
+                return _whole(json_response(refusal.status(), 401))
+            user = ANONYMOUS
+        try:
+            user = self._core.impersonated(user, request.headers.items())
+        except Refusal as error:
+            return _whole(json_response(error.status(), error.code))
         body = await _body(request)
         if body is None:
             refusal = Refusal(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
@@ -42,7 +49,7 @@ class Transport:
             answer.force_close()
             return answer
         headers = {name.lower(): value for name, value in request.headers.items()}
-        incoming = Request(request.method, request.path, dict(request.query), headers, body, user or "")
+        incoming = Request(request.method, request.path, dict(request.query), headers, body, user)
         # SPDY, which older clients speak, comes by POST: it is told there that only WebSocket is served.
         if request.method in ("GET", "POST") and _EXEC.fullmatch(request.path):
             incoming = replace(incoming, command=tuple(request.query.getall("command", ())))
@@ -55,18 +62,10 @@ class Transport:
             return _whole(response)
         return await _stream(request, response)
 
-    def _user(self, request: web.BaseRequest) -> str | None:
-        """Return the user of a token. It is compared by digest, so that the time of the comparison reveals
-        nothing of the token.
-        """
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        digest = sha256(token.strip().encode()).digest()
-        if scheme.lower() != "bearer":
-            return None
-        return next(
-            (user for known_digest, user in self._users.items() if hmac.compare_digest(known_digest, digest)),
-            None,
-        )
+    def _user(self, request: web.BaseRequest) -> User | None:
+        """Return who sent a request, None for a token that is not good."""
+        certificate = request.transport.get_extra_info("peercert") if request.transport else None
+        return self._authentication.user(certificate, request.headers.get("Authorization", ""))
 
 
 async def _body(request: web.BaseRequest) -> bytes | None:
@@ -104,7 +103,8 @@ def _headers(response: Response) -> list[tuple[str, str]]:
     headers = [("Content-Type", response.content_type), ("Cache-Control", "no-cache, private")]
     for warning in response.warnings:
         # The text of a Warning is a quoted string (RFC 7234); 299 is the code that Kubernetes' clients show.
-        text = warning.replace("\\", "\\\\").replace('"', '\\"')
+        # Names of fields in it are the client's: a line's end among them would end the header.
+        text = _CONTROL.sub(" ", warning).replace("\\", "\\\\").replace('"', '\\"')
         headers.append(("Warning", f'299 - "{text}"'))
     if response.retry_after:
         headers.append(("Retry-After", str(response.retry_after)))

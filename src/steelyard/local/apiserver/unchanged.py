@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from steelyard.local.apiserver.expressions.values import key_of
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 _NONE = object()
 _SORTED = orjson.OPT_SORT_KEYS
@@ -27,12 +27,12 @@ def is_unchanged(schema: Json, new: Any, old: Any, path: Sequence[str | int]) ->
         return False
     step, *rest = path
     if isinstance(new, dict) and isinstance(old, dict) and isinstance(step, str):
-        below = (schema.get("properties") or {}).get(step) or schema.get("additionalProperties")
+        below = mapping(schema, "properties").get(step) or schema.get("additionalProperties")
         below = below if isinstance(below, dict) else {}
         return is_unchanged(below, new.get(step), old.get(step, _NONE), rest)
     # An index is a place in the new list; which old item that was, only the list's keys say.
     if isinstance(new, list) and isinstance(old, list) and isinstance(step, int):
-        return is_unchanged(schema.get("items") or {}, new[step], _item_before(schema, new[step], old), rest)
+        return is_unchanged(mapping(schema, "items"), new[step], _item_before(schema, new[step], old), rest)
     return False
 
 

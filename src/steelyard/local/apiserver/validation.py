@@ -7,7 +7,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, shown, unsupported
 from steelyard.local.apiserver.unchanged import is_unchanged
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 _KEPT = [
     "enum",
@@ -160,7 +160,7 @@ def _has_keys(schema: Json) -> bool:
     below = [
         schema.get("items"),
         schema.get("additionalProperties"),
-        *(schema.get("properties") or {}).values(),
+        *mapping(schema, "properties").values(),
     ]
     own = schema.get("x-kubernetes-list-type") in ("map", "set")
     return own or any(_has_keys(subschema) for subschema in below if isinstance(subschema, dict))
@@ -171,16 +171,16 @@ def _duplicates(schema: Json, value: Any, path: str) -> list[Cause]:
     if isinstance(value, list):
         causes += _own_duplicates(schema, value, path)
         for index, item in enumerate(value):
-            causes += _duplicates(schema.get("items") or {}, item, f"{path}[{index}]")
+            causes += _duplicates(mapping(schema, "items"), item, f"{path}[{index}]")
     elif isinstance(value, dict):
-        for name, property_schema in (schema.get("properties") or {}).items():
+        for name, property_schema in mapping(schema, "properties").items():
             if name in value:
                 causes += _duplicates(property_schema, value[name], f"{path}.{name}".removeprefix("."))
     return causes
 
 
 def _own_duplicates(schema: Json, value: list[Any], path: str) -> list[Cause]:
-    keys = schema.get("x-kubernetes-list-map-keys") or []
+    keys = sequence(schema, "x-kubernetes-list-map-keys")
     seen, causes = [], []
     kind = schema.get("x-kubernetes-list-type")
     for index, item in enumerate(value if kind in ("map", "set") else ()):

@@ -12,7 +12,7 @@ from steelyard.kube.informer import Informer
 from steelyard.kube.resource import DEPLOYMENTS, ENDPOINT_SLICES, JOBS, PODS, REPLICA_SETS, SERVICES, Resource
 from steelyard.local.controllers.sync import KINDS, Key, owner_key
 from steelyard.local.faults import Faults
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 _log = logging.getLogger(__name__)
 Listener = Callable[[Resource, Json | None, Json | None], None]
@@ -76,7 +76,7 @@ class Caches:
                     listener(resource, old, new)
                 except Exception:  # noqa: BLE001 - the others' changes must go on to be heard
                     self._faults.count("caches", resource.kind)
-                    metadata = (old or new or {}).get("metadata") or {}
+                    metadata = mapping(old or new, "metadata")
                     name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
                     _log.exception("a change of %s %s was not heard", resource.kind, name)
 

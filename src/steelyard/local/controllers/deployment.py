@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import ceil, floor
 
+from steelyard.kube.objects import annotations_of, labels_of, status_of
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision, seconds_left, with_condition
 from steelyard.local.controllers.replica_set import FAILURE, replicas
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -47,7 +48,7 @@ def decide(
     )
     sets = Sets(new, tuple(replica_set for replica_set in replica_sets if replica_set is not new))
     status, wait = _status(deployment, sets, now)
-    changed = status if status != (deployment.get("status") or {}) else None
+    changed = status if status != status_of(deployment) else None
     if deployment["spec"].get("paused"):
         return Decision(status=changed)
     create: tuple[Json, ...] = ()
@@ -77,23 +78,22 @@ def template_hash(deployment: Json) -> str:
 
 
 def _recreates(deployment: Json) -> bool:
-    return bool((deployment["spec"].get("strategy") or {}).get("type") == "Recreate")
+    return bool(mapping(deployment["spec"], "strategy").get("type") == "Recreate")
 
 
 def _pods_left(sets: tuple[Json, ...]) -> int:
     return sum(
-        max(replicas(replica_set), (replica_set.get("status") or {}).get("replicas") or 0)
-        for replica_set in sets
+        max(replicas(replica_set), status_of(replica_set).get("replicas") or 0) for replica_set in sets
     )
 
 
 def _available(replica_set: Json) -> int:
-    return int((replica_set.get("status") or {}).get("availableReplicas") or 0)
+    return int(status_of(replica_set).get("availableReplicas") or 0)
 
 
 def _bounds(deployment: Json) -> tuple[int, int]:
     """maxSurge and maxUnavailable as numbers of Pods; never both 0."""
-    rolling = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
+    rolling = mapping(deployment["spec"], "strategy", "rollingUpdate")
     wanted = replicas(deployment)
 
     def number(value: int | str | None, up: bool) -> int:
@@ -143,10 +143,10 @@ def _shrunk(sets: Sets, minimum: int, new_now: int) -> dict[str, int]:
 def _replica_set(deployment: Json, mark: str, sets: Sets, wanted: int) -> Json:
     spec = deployment["spec"]
     template = json.loads(json.dumps(spec["template"]))
-    labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: mark}
-    template["metadata"] = {**(template.get("metadata") or {}), "labels": labels}
+    labels = {**labels_of(template), HASH: mark}
+    template["metadata"] = {**mapping(template, "metadata"), "labels": labels}
     selector = json.loads(json.dumps(spec["selector"]))
-    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), HASH: mark}
+    selector["matchLabels"] = {**mapping(selector, "matchLabels"), HASH: mark}
     made: Json = {"replicas": wanted, "selector": selector, "template": template}
     if spec.get("minReadySeconds"):
         made["minReadySeconds"] = spec["minReadySeconds"]
@@ -165,7 +165,7 @@ def _replica_set(deployment: Json, mark: str, sets: Sets, wanted: int) -> Json:
 
 
 def _revision(obj: Json) -> int:
-    text = (obj["metadata"].get("annotations") or {}).get(REVISION) or ""
+    text = annotations_of(obj).get(REVISION) or ""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0  # anybody may write one
 
 
@@ -177,14 +177,14 @@ def _outdated(deployment: Json, sets: Sets) -> tuple[Json, ...]:
 
 
 def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | None]:
-    stored = deployment.get("status") or {}
+    stored = status_of(deployment)
     wanted = replicas(deployment)
 
     def total(field: str) -> int:
-        return sum((replica_set.get("status") or {}).get(field) or 0 for replica_set in sets.all)
+        return sum(status_of(replica_set).get(field) or 0 for replica_set in sets.all)
 
     available = total("availableReplicas")
-    updated = int(((sets.new or {}).get("status") or {}).get("replicas") or 0)
+    updated = int(status_of(sets.new).get("replicas") or 0)
     counts = {
         "replicas": total("replicas"),
         "updatedReplicas": updated,
@@ -194,7 +194,7 @@ def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | 
     }
     status: Json = {key: value for key, value in counts.items() if value}
     status["observedGeneration"] = deployment["metadata"].get("generation", 1)
-    conditions = list(stored.get("conditions") or ())
+    conditions = list(sequence(stored, "conditions"))
     enough = available >= wanted - (0 if _recreates(deployment) else _bounds(deployment)[1])
     if enough:
         reason, message = "MinimumReplicasAvailable", "Deployment has minimum availability."

@@ -8,6 +8,8 @@ first, Complete and Failed once no Pod is left running. What is not served (`UNS
 from dataclasses import dataclass
 from datetime import datetime
 
+from steelyard.kube.objects import is_deleting, status_of
+from steelyard.kube.pods import is_ready, is_terminal
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import (
     Decision,
@@ -19,7 +21,7 @@ from steelyard.local.controllers.decision import (
 )
 from steelyard.local.controllers.job_counts import Counts, completions, count, is_indexed, without_finalizer
 from steelyard.local.controllers.job_pods import excess, missing
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 UNSUPPORTED = (
     "podFailurePolicy",
@@ -61,7 +63,7 @@ def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = 
     create, wait = missing(job, pods, counts, now, taken or set(), few) if verdict is None else ([], None)
     delete = excess(job, active, counts) if verdict is None else active
     status = _status(job, pods, counts, verdict, now)
-    changed = status != (job.get("status") or {})
+    changed = status != status_of(job)
     return Decision(
         status=status if changed else None,
         # While an end is being counted no Pod is added: the number of failures decides whether one may be.
@@ -120,10 +122,10 @@ def _restarts_exceed(job: Json, active: list[Json]) -> bool:
         return False
     restarts = 0
     for pod in active:
-        status = pod.get("status") or {}
+        status = status_of(pod)
         for container_status in (
-            *(status.get("initContainerStatuses") or ()),
-            *(status.get("containerStatuses") or ()),
+            *sequence(status, "initContainerStatuses"),
+            *sequence(status, "containerStatuses"),
         ):
             restarts += int(container_status.get("restartCount") or 0)
     limit = _backoff_limit(job)
@@ -131,7 +133,7 @@ def _restarts_exceed(job: Json, active: list[Json]) -> bool:
 
 
 def _deadline_in(job: Json, now: datetime) -> float | None:
-    seconds, started = job["spec"].get("activeDeadlineSeconds"), (job.get("status") or {}).get("startTime")
+    seconds, started = job["spec"].get("activeDeadlineSeconds"), status_of(job).get("startTime")
     if seconds is None:
         return None
     if started is None:
@@ -140,16 +142,16 @@ def _deadline_in(job: Json, now: datetime) -> float | None:
 
 
 def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None, now: datetime) -> Json:
-    stored = job.get("status") or {}
-    status = {key: stored[key] for key in ("startTime", "completionTime") if key in stored}
+    stored = status_of(job)
+    status: Json = {key: stored[key] for key in ("startTime", "completionTime") if key in stored}
     status.setdefault("startTime", rfc3339(now))
     # Deleting ones are not active any more, but a Job has not ended before they have.
     active = [pod for pod in pods if of.is_active(pod)]
-    terminating = sum(of.is_deleting(pod) and not of.is_terminal(pod) for pod in pods)
+    terminating = sum(is_deleting(pod) and not is_terminal(pod) for pod in pods)
     status |= {key: n for key, n in (("active", len(active)), ("terminating", terminating)) if n}
-    status["ready"] = sum(map(of.is_ready, active))
+    status["ready"] = sum(map(is_ready, active))
     status |= counts.status(indexed=is_indexed(job))
-    conditions = list(stored.get("conditions") or ())
+    conditions = list(sequence(stored, "conditions"))
     if verdict:
         said = {"status": "True", "reason": verdict.reason, "message": verdict.message}
         conditions = with_condition(conditions, {"type": verdict.condition, **said}, now)
@@ -165,9 +167,9 @@ def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None
 
 
 def _events(job: Json, status: Json) -> tuple[Event, ...]:
-    if any(condition["type"] == "Complete" for condition in status.get("conditions") or ()):
+    if any(condition["type"] == "Complete" for condition in sequence(status, "conditions")):
         return (Event("Completed", "Job completed"),)
-    for condition in status.get("conditions") or ():
+    for condition in sequence(status, "conditions"):
         if condition["type"] == "FailureTarget" and not of.is_true(job, "FailureTarget"):
             return (Event(condition["reason"], condition["message"], "Warning"),)
     return ()

@@ -9,8 +9,9 @@ of indexes. `job.decide` is the only caller.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from steelyard.local.controllers import pods as of
-from steelyard.types import Json
+from steelyard.kube.objects import annotations_of, finalizers_of, is_deleting, status_of
+from steelyard.kube.pods import phase_of
+from steelyard.types import Json, mapping, sequence
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -46,30 +47,28 @@ class Counts:
 
 def count(job: Json, pods: Iterable[Json]) -> Counts:
     """Counts from the status as stored and the Pods as stored; the Pods must have been read after the Job."""
-    status = job.get("status") or {}
-    stored = status.get("uncountedTerminatedPods") or {}
+    status = status_of(job)
+    stored = mapping(status, "uncountedTerminatedPods")
     indexed = is_indexed(job)
-    tracked = {
-        pod["metadata"]["uid"]: pod for pod in pods if FINALIZER in (pod["metadata"].get("finalizers") or ())
-    }
+    tracked = {pod["metadata"]["uid"]: pod for pod in pods if FINALIZER in finalizers_of(pod)}
     succeeded = int(status.get("succeeded") or 0)
     failed = int(status.get("failed") or 0)
     indexes = set(parse_indexes(status.get("completedIndexes") or ""))
     # A listed uid whose Pod has lost its finalizer moves into the number; one that still has it stays listed.
     listed = {
-        how: [uid for uid in stored.get(how) or () if uid in tracked] for how in ("succeeded", "failed")
+        how: [uid for uid in sequence(stored, how) if uid in tracked] for how in ("succeeded", "failed")
     }
-    succeeded += len(stored.get("succeeded") or ())
-    failed += len(stored.get("failed") or ())
+    succeeded += len(sequence(stored, "succeeded"))
+    failed += len(sequence(stored, "failed"))
     known = {*listed["succeeded"], *listed["failed"]}
     release = []
     for uid, pod in sorted(tracked.items()):
         # A Pod that is being deleted counts as failed at once, unless it had succeeded: it may never get to
         # say more.
         end = None
-        if of.phase(pod) == "Succeeded":
+        if phase_of(pod) == "Succeeded":
             end = "succeeded"
-        elif of.phase(pod) == "Failed" or of.is_deleting(pod):
+        elif phase_of(pod) == "Failed" or is_deleting(pod):
             end = "failed"
         if end is None:
             continue
@@ -96,7 +95,7 @@ def count(job: Json, pods: Iterable[Json]) -> Counts:
 
 
 def without_finalizer(pod: Json) -> Json:
-    rest = [finalizer for finalizer in pod["metadata"].get("finalizers") or () if finalizer != FINALIZER]
+    rest = [finalizer for finalizer in finalizers_of(pod) if finalizer != FINALIZER]
     # With the version that was read, so that a finalizer added meanwhile is not lost.
     return {"metadata": {"finalizers": rest, "resourceVersion": pod["metadata"]["resourceVersion"]}}
 
@@ -112,7 +111,7 @@ def completions(job: Json) -> int | None:
 
 
 def index_of(pod: Json) -> int | None:
-    text = (pod["metadata"].get("annotations") or {}).get(INDEX)
+    text = annotations_of(pod).get(INDEX)
     return int(text) if text is not None and text.isdecimal() and len(text) < 20 else None
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import islice
 
 from steelyard.awake import pause_lasts
+from steelyard.kube.pods import container_statuses, containers_of, is_ready, phase_of, terminated_state
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import MOST_PODS, parse_time
 from steelyard.local.controllers.job_counts import FINALIZER, INDEX, Counts, completions, index_of, is_indexed
@@ -73,12 +74,12 @@ def _delay(pods: list[Json], failed: int, now: datetime) -> float:
 
 
 def _failed_at(pod: Json) -> datetime | None:
-    if of.phase(pod) != "Failed":
+    if phase_of(pod) != "Failed":
         return None
     ends = [
         ended["finishedAt"]
-        for container_status in (pod.get("status") or {}).get("containerStatuses") or ()
-        if (ended := (container_status.get("state") or {}).get("terminated")) and ended.get("finishedAt")
+        for container_status in container_statuses(pod)
+        if (ended := terminated_state(container_status)) and ended.get("finishedAt")
     ]
     return parse_time(max(ends)) if ends else None
 
@@ -88,7 +89,7 @@ def _age(pod: Json) -> tuple[str, str]:
 
 
 def _progress(pod: Json) -> tuple[bool, bool, str]:
-    return of.phase(pod) == "Running", of.is_ready(pod), pod["metadata"]["name"]
+    return phase_of(pod) == "Running", is_ready(pod), pod["metadata"]["name"]
 
 
 def _labels(job: Json) -> Json:
@@ -112,6 +113,6 @@ def _indexed_pod(job: Json, index: int, names: set[str]) -> Json:
     pod["metadata"]["labels"][INDEX] = str(index)
     pod["spec"].setdefault("hostname", base)
     field = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
-    for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
+    for container in containers_of(pod["spec"]):
         container.setdefault("env", []).append({"name": "JOB_COMPLETION_INDEX", "valueFrom": field})
     return pod

@@ -4,7 +4,15 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 
-from steelyard.types import Json
+from steelyard.kube.objects import (
+    annotations_of,
+    conditions_of,
+    controller_uid,
+    is_deleting,
+    labels_of,
+)
+from steelyard.kube.pods import is_terminal
+from steelyard.types import Json, mapping, sequence
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own: no vowels, so no words
 
@@ -35,14 +43,6 @@ def free_name(base: str, owner_uid: str, taken: set[str]) -> str:
     return next(free_names(base, owner_uid, taken))
 
 
-def controller_uid(obj: Json) -> str | None:
-    """The uid of the one owner that controls the object."""
-    for reference in obj["metadata"].get("ownerReferences") or ():
-        if reference.get("controller"):
-            return str(reference["uid"])
-    return None
-
-
 def owned_by(owner: Json, objects: Iterable[Json]) -> list[Json]:
     uid = owner["metadata"]["uid"]
     return [obj for obj in objects if controller_uid(obj) == uid]
@@ -62,30 +62,17 @@ def owner_reference(owner: Json) -> Json:
 def pod_from_template(owner: Json, name: str, *, labels: Json, finalizers: list[str] | None = None) -> Json:
     """A Pod of `owner`'s template; `labels` are added to the template's."""
     template = deepcopy(owner["spec"]["template"])
-    metadata = template.get("metadata") or {}
     made: Json = {
         "name": name,
         "namespace": owner["metadata"]["namespace"],
-        "labels": {**(metadata.get("labels") or {}), **labels},
+        "labels": {**labels_of(template), **labels},
         "ownerReferences": [owner_reference(owner)],
     }
-    if metadata.get("annotations"):
-        made["annotations"] = metadata["annotations"]
+    if annotations := annotations_of(template):
+        made["annotations"] = annotations
     if finalizers:
         made["finalizers"] = finalizers
     return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": template["spec"]}
-
-
-def phase(pod: Json) -> str:
-    return str((pod.get("status") or {}).get("phase") or "Pending")
-
-
-def is_terminal(pod: Json) -> bool:
-    return phase(pod) in {"Succeeded", "Failed"}
-
-
-def is_deleting(pod: Json) -> bool:
-    return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def is_active(pod: Json) -> bool:
@@ -93,7 +80,7 @@ def is_active(pod: Json) -> bool:
 
 
 def condition(obj: Json, kind: str) -> Json | None:
-    for listed in (obj.get("status") or {}).get("conditions") or ():
+    for listed in conditions_of(obj):
         if listed.get("type") == kind:
             return dict(listed)
     return None
@@ -104,22 +91,18 @@ def is_true(obj: Json, kind: str) -> bool:
     return match is not None and match.get("status") == "True"
 
 
-def is_ready(pod: Json) -> bool:
-    return is_true(pod, "Ready")
-
-
 def matches(selector: Json | None, labels: Json | None) -> bool:
     """Tell whether a label selector (matchLabels and matchExpressions) selects these labels; an empty one
     selects all.
     """
     labels, selector = labels or {}, selector or {}
-    if not (selector.get("matchLabels") or {}).items() <= labels.items():
+    if not mapping(selector, "matchLabels").items() <= labels.items():
         return False
-    return all(_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
+    return all(_holds(expression, labels) for expression in sequence(selector, "matchExpressions"))
 
 
 def _holds(requirement: Json, labels: Json) -> bool:
-    key, values = requirement["key"], requirement.get("values") or []
+    key, values = requirement["key"], sequence(requirement, "values")
     match requirement["operator"]:
         case "In":
             return key in labels and labels[key] in values

@@ -6,6 +6,8 @@
 from datetime import datetime
 from itertools import islice
 
+from steelyard.kube.objects import labels_of, status_of
+from steelyard.kube.pods import is_ready, phase_of
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import MOST_PODS, Decision, batch, seconds_left, with_condition
 from steelyard.types import Json
@@ -31,7 +33,7 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
     if failures := _failures(replica_set, wanted, now):
         status["conditions"] = failures
     return Decision(
-        status=status if status != (replica_set.get("status") or {}) else None,
+        status=status if status != status_of(replica_set) else None,
         create=tuple(create),
         delete=tuple(delete),
         look_again=wait,
@@ -61,16 +63,15 @@ def _worth(pod: Json) -> tuple[bool, bool, bool, str]:
     """
     stamp = pod["metadata"].get("creationTimestamp") or ""
     newest_first = "".join(chr(0x10FFFF - ord(letter)) for letter in stamp)
-    return bool(pod["spec"].get("nodeName")), of.phase(pod) == "Running", of.is_ready(pod), newest_first
+    return bool(pod["spec"].get("nodeName")), phase_of(pod) == "Running", is_ready(pod), newest_first
 
 
 def _status(replica_set: Json, active: list[Json], now: datetime) -> tuple[Json, float | None]:
     """The status, and the seconds until a Pod becomes available by mere time."""
     minimum = float(replica_set["spec"].get("minReadySeconds") or 0)
-    ready = [pod for pod in active if of.is_ready(pod)]
+    ready = [pod for pod in active if is_ready(pod)]
     waits = [_available_in(pod, minimum, now) for pod in ready]
-    template = replica_set["spec"]["template"].get("metadata") or {}
-    selector = {"matchLabels": template.get("labels") or {}}
+    selector = {"matchLabels": labels_of(replica_set["spec"]["template"])}
     status: Json = {
         "replicas": len(active),
         "fullyLabeledReplicas": sum(of.matches(selector, pod["metadata"].get("labels")) for pod in active),

@@ -2,13 +2,16 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from steelyard.awake import SleptSince, never_slept
+from steelyard.figures import Figures
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
+from steelyard.kube.metrics import ReconcileMetrics, WorkQueueMetrics
 from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Resource
 from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.local.controllers import pods as of
@@ -46,9 +49,12 @@ async def run_controllers(
     now: Callable[[], datetime] = utc_now,
     slept: SleptSince = never_slept,
     faults: Faults | None = None,
+    figures: Figures | None = None,
 ) -> None:
     """Run all controllers until `stop`; the caller runs `caches`."""
-    queue = work_queue()
+    registry = (figures or Figures()).registry
+    queue = work_queue(WorkQueueMetrics(registry, "controllers"))
+    reconciliations = ReconcileMetrics(registry)
 
     def changed(resource: Resource, old: Json | None, new: Json | None) -> None:
         for key in keys(caches, resource, old, new):
@@ -63,7 +69,7 @@ async def run_controllers(
 
     edge = Edge(cluster, caches, now, record, slept)
     faults = faults or Faults()
-    workers = [asyncio.create_task(work(edge, queue, faults)) for _ in range(WORKERS)]
+    workers = [asyncio.create_task(work(edge, queue, faults, reconciliations)) for _ in range(WORKERS)]
     workers.append(asyncio.create_task(recorder.run()))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -99,18 +105,22 @@ def keys(caches: Caches, resource: Resource, old: Json | None, new: Json | None)
                     yield None, (own[0], near["metadata"]["name"])
 
 
-def work_queue() -> WorkQueue[Work]:
+def work_queue(metrics: WorkQueueMetrics | None = None) -> WorkQueue[Work]:
     """Namespaces take turns, and one may keep all workers but one busy."""
-    backoff = Backoff(cap=10.0)
-    return WorkQueue(backoff, tenant=lambda work: work[1][0], tenant_limit=spare_worker(WORKERS))
+    backoff, limit = Backoff(cap=10.0), spare_worker(WORKERS)
+    return WorkQueue(backoff, tenant=lambda work: work[1][0], tenant_limit=limit, metrics=metrics)
 
 
-async def work(edge: Edge, queue: WorkQueue[Work], faults: Faults) -> None:
+async def work(
+    edge: Edge, queue: WorkQueue[Work], faults: Faults, reconciliations: ReconcileMetrics | None = None
+) -> None:
     """Bring one key's object to rest after the other, until cancelled."""
     while True:
         item = await queue.get()
+        began, failed = time.perf_counter(), True
         try:
-            wait = await _sync(edge, *item)
+            kind, key = item
+            wait = await (sync(edge, kind, key) if kind else sync_service(edge, key))
         except ApiError as error:
             _log.warning("%s: %s; again in %.1f s", _text(item), error, queue.retry(item))
         except Exception as error:  # noqa: BLE001 - one object's surprise must not stop the others
@@ -118,6 +128,7 @@ async def work(edge: Edge, queue: WorkQueue[Work], faults: Faults) -> None:
             _log.exception("%s cannot be worked on; again in %.1f s", _text(item), queue.retry(item))
             await _say(edge, item, error)
         else:
+            failed = False
             queue.forget(item)
             if wait == NEXT_BATCH:
                 queue.add(item)
@@ -125,10 +136,9 @@ async def work(edge: Edge, queue: WorkQueue[Work], faults: Faults) -> None:
                 queue.add_after(item, min(max(wait, SHORTEST_WAIT), LONGEST_WAIT))
         finally:
             queue.done(item)
-
-
-async def _sync(edge: Edge, kind: Kind | None, key: Key) -> float | None:
-    return await (sync(edge, kind, key) if kind else sync_service(edge, key))
+            if reconciliations is not None:
+                seconds = time.perf_counter() - began
+                reconciliations.count(_kind(item).lower(), seconds, failed=failed)
 
 
 async def _say(edge: Edge, item: Work, error: Exception) -> None:

@@ -6,9 +6,11 @@ as on a cluster. UDP is listed; only the forwarders leave it out.
 
 from collections.abc import Iterable
 
+from steelyard.kube.objects import is_deleting, labels_of, status_of
+from steelyard.kube.pods import is_ready, is_terminal
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
@@ -33,13 +35,13 @@ def decide(service: Json, pods: Iterable[Json], slices: list[Json]) -> Decision:
 
 
 def _content(endpoint_slice: Json) -> tuple[object, object]:
-    return endpoint_slice.get("endpoints") or [], endpoint_slice.get("ports") or []
+    return sequence(endpoint_slice, "endpoints"), sequence(endpoint_slice, "ports")
 
 
 def _slices(service: Json, pods: list[Json]) -> list[Json]:
     """One slice per way in which the Service's ports resolve; one without endpoints when there is no Pod."""
     groups: dict[str, tuple[list[Json], list[Json]]] = {}
-    listed = [pod for pod in pods if (pod.get("status") or {}).get("podIP") and not of.is_terminal(pod)]
+    listed = [pod for pod in pods if status_of(pod).get("podIP") and not is_terminal(pod)]
     for pod in sorted(listed, key=lambda pod: str(pod["metadata"]["name"])):
         ports = _ports(service, pod)
         groups.setdefault(repr(ports), (ports, []))[1].append(_endpoint(service, pod))
@@ -54,7 +56,7 @@ def _slices(service: Json, pods: list[Json]) -> list[Json]:
 
 def _ports(service: Json, pod: Json) -> list[Json]:
     ports = []
-    for port in service["spec"].get("ports") or ():
+    for port in sequence(service["spec"], "ports"):
         target = port.get("targetPort", port["port"])
         number = target if isinstance(target, int) else _named_port(pod, target)
         if number is not None:
@@ -66,14 +68,14 @@ def _ports(service: Json, pod: Json) -> list[Json]:
 
 def _named_port(pod: Json, name: str) -> int | None:
     for container in pod["spec"]["containers"]:
-        for port in container.get("ports") or ():
+        for port in sequence(container, "ports"):
             if port.get("name") == name:
                 return int(port["containerPort"])
     return None
 
 
 def _endpoint(service: Json, pod: Json) -> Json:
-    deleting, ready = of.is_deleting(pod), of.is_ready(pod)
+    deleting, ready = is_deleting(pod), is_ready(pod)
     published = bool(service["spec"].get("publishNotReadyAddresses"))
     endpoint: Json = {
         "addresses": [pod["status"]["podIP"]],
@@ -104,7 +106,7 @@ def _slice(service: Json, key: str, ports: list[Json], endpoints: list[Json]) ->
         "metadata": {
             "name": f"{name[:57]}-{of.suffix(uid, key)}",
             "namespace": service["metadata"]["namespace"],
-            "labels": {**(service["metadata"].get("labels") or {}), SERVICE_NAME: name, **MANAGED_BY},
+            "labels": {**labels_of(service), SERVICE_NAME: name, **MANAGED_BY},
             "ownerReferences": [of.owner_reference(service)],
         },
         "addressType": "IPv4",

@@ -14,6 +14,7 @@ from typing import Protocol
 from steelyard.awake import SleptSince, never_slept
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound
+from steelyard.kube.objects import controller_uid, finalizers_of, labels_of, owner_references, status_of
 from steelyard.kube.resource import (
     DEPLOYMENTS,
     ENDPOINT_SLICES,
@@ -27,7 +28,7 @@ from steelyard.kube.resource import (
 from steelyard.local.controllers import deployment, job, job_counts, replica_set, service
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision, Event, parse_time, with_condition
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 Key = tuple[str, str]  # namespace, name
 _log = logging.getLogger(__name__)
@@ -78,12 +79,12 @@ def owner_key(child: Json, owner: Resource) -> Key | None:
     """The key of the child's controller if that is of this kind. A Pod that still carries a Job's finalizer counts
     as that Job's even when its owner reference is gone: nobody else would take the finalizer away."""
     metadata = child["metadata"]
-    for reference in metadata.get("ownerReferences") or ():
+    for reference in owner_references(child):
         if reference.get("controller"):
             mine = reference.get("kind") == owner.kind and reference.get("name")
             return (metadata["namespace"], reference["name"]) if mine else None
-    if owner == JOBS and job_counts.FINALIZER in (metadata.get("finalizers") or ()):
-        name = (metadata.get("labels") or {}).get("batch.kubernetes.io/job-name")
+    if owner == JOBS and job_counts.FINALIZER in finalizers_of(child):
+        name = labels_of(child).get("batch.kubernetes.io/job-name")
         return (metadata["namespace"], name) if name else None
     return None
 
@@ -124,7 +125,7 @@ def _awake(edge: Edge, owner: Json) -> Json:
     """The object as it is decided upon: a deadline is put off by what the machine has slept since the start."""
     seconds, started = (
         owner["spec"].get("activeDeadlineSeconds"),
-        (owner.get("status") or {}).get("startTime"),
+        status_of(owner).get("startTime"),
     )
     slept = 0.0 if seconds is None or started is None else edge.slept(parse_time(started))
     return {**owner, "spec": {**owner["spec"], "activeDeadlineSeconds": seconds + slept}} if slept else owner
@@ -148,7 +149,7 @@ async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
     """The owner's children as stored now."""
     labels = {"batch.kubernetes.io/controller-uid": owner["metadata"]["uid"]}
     if kind is not JOB:
-        labels = owner["spec"]["selector"].get("matchLabels") or {}
+        labels = mapping(owner["spec"]["selector"], "matchLabels")
     listing = await edge.cluster.list(
         kind.children, owner["metadata"]["namespace"], label_selector=of.selector_text(labels)
     )
@@ -192,7 +193,7 @@ async def _create(edge: Edge, owner: Json, obj: Json, taken: set[str]) -> Json |
             there = await edge.cluster.get(resource, metadata["name"], metadata["namespace"])
         except NotFound:
             return None
-        if of.controller_uid(there) != owner["metadata"]["uid"]:
+        if controller_uid(there) != owner["metadata"]["uid"]:
             taken.add(metadata["name"])
         return None
     except ApiError as error:
@@ -212,8 +213,8 @@ async def say_failure(edge: Edge, owner: Json, reason: str, message: str) -> Non
     failure = {"type": replica_set.FAILURE, "status": "True", "reason": reason, "message": message}
     try:
         there = await edge.cluster.get(resource, metadata["name"], metadata["namespace"])
-        status = there.get("status") or {}
-        before = list(status.get("conditions") or ())
+        status = status_of(there)
+        before = list(sequence(status, "conditions"))
         after = with_condition(before, failure, edge.now(), stamp="lastTransitionTime")
         if after != before:
             await edge.cluster.replace(
@@ -245,10 +246,7 @@ async def _release_strangers(edge: Edge, key: Key, cached: Json | None, children
     """Take our finalizer from Pods whose Job is gone, or was made again under the same name."""
     mine = cached and cached["metadata"]["uid"]
     strangers = [
-        pod
-        for pod in children
-        if of.controller_uid(pod) != mine
-        and job_counts.FINALIZER in (pod["metadata"].get("finalizers") or ())
+        pod for pod in children if controller_uid(pod) != mine and job_counts.FINALIZER in finalizers_of(pod)
     ]
     if not strangers:
         return
@@ -257,7 +255,7 @@ async def _release_strangers(edge: Edge, key: Key, cached: Json | None, children
     except NotFound:
         there = None
     for pod in strangers:
-        if there is None or of.controller_uid(pod) != there:
+        if there is None or controller_uid(pod) != there:
             await _patch(edge, pod, job_counts.without_finalizer(pod))
 
 

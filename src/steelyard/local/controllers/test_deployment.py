@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.pods import is_ready, phase_of
 from steelyard.kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.deployment import template_hash
@@ -40,12 +41,12 @@ class World:
     async def roll(self) -> None:
         """Settle, with every new Pod getting ready one by one, and watch the bounds."""
         self.fewest_ready, self.most_pods = (
-            len([pod for pod in self.pods if of.is_ready(pod)]),
+            len([pod for pod in self.pods if is_ready(pod)]),
             len(self.pods),
         )
         for _ in range(50):
             await self.settle()
-            unready = [pod for pod in self.pods if not of.is_ready(pod)]
+            unready = [pod for pod in self.pods if not is_ready(pod)]
             self.most_pods = max(self.most_pods, len(self.pods))
             self.fewest_ready = min(self.fewest_ready, len(self.pods) - len(unready))
             if not unready:
@@ -127,7 +128,7 @@ async def test_a_failed_pod_is_replaced() -> None:
     await world.settle()
     world.cluster.store.set_status(PODS, world.pods[0]["metadata"]["name"], "default", {"phase": "Failed"})
     await world.settle()
-    assert sorted(of.phase(pod) for pod in world.pods) == ["Failed", "Pending"]
+    assert sorted(phase_of(pod) for pod in world.pods) == ["Failed", "Pending"]
 
 
 async def test_a_rolling_update_stays_within_its_bounds() -> None:

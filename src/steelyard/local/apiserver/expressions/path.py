@@ -2,7 +2,7 @@
 
 import re
 
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 _PART = re.compile(r"""\.([A-Za-z_][\w-]*)|\[['"]([^'"]+)['"]\]""")
 
@@ -21,7 +21,7 @@ def leads_somewhere(schema: Json, path: str) -> bool:
     parts = parts_of(path)
     for part in parts:
         extra = schema.get("additionalProperties")
-        below = extra if isinstance(extra, dict) else (schema.get("properties") or {}).get(part)
+        below = extra if isinstance(extra, dict) else mapping(schema, "properties").get(part)
         if below is None:
             return False
         schema = below
@@ -35,5 +35,5 @@ def joined(path: str, below: str, schema: Json) -> str:
         keyed = isinstance(extra, dict)
         # A key of a map is written in brackets, since it may hold dots itself.
         path = f"{path}[{part}]" if keyed else f"{path}.{part}".removeprefix(".")
-        schema = extra if isinstance(extra, dict) else (schema.get("properties") or {}).get(part) or {}
+        schema = extra if isinstance(extra, dict) else mapping(schema, "properties", part)
     return path

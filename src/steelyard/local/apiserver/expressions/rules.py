@@ -7,7 +7,7 @@ from typing import Any
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.expressions.rule import ABSENT, Change, Rule, rule_of
 from steelyard.local.apiserver.expressions.values import key_of, rooted
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 UNCHECKED = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to "
@@ -31,8 +31,8 @@ class Ruled:
 def ruled(schema: Json, *, root: bool = True) -> Ruled | None:
     """Raises BadExpression; None for a schema without rules."""
     result = Ruled(rooted(schema) if root else schema)
-    result.rules = [rule_of(validation) for validation in schema.get("x-kubernetes-validations") or ()]
-    for name, property_schema in (schema.get("properties") or {}).items():
+    result.rules = [rule_of(validation) for validation in sequence(schema, "x-kubernetes-validations")]
+    for name, property_schema in mapping(schema, "properties").items():
         # Kubernetes ignores what a definition says of the metadata at its root:
         # the server's own schema is the one that counts.
         if (not root or name != "metadata") and (below := ruled(property_schema, root=False)):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 _RESERVED = (
@@ -33,7 +33,7 @@ def escaped(name: str) -> str | None:
 
 def fields_of(schema: Json) -> Json:
     """The fields that rules may read; every whole object has some of its own."""
-    own: Json = schema.get("properties") or {}
+    own: Json = mapping(schema, "properties")
     return {**own, **ROOT_FIELDS} if schema.get("x-kubernetes-embedded-resource") else own
 
 
@@ -48,7 +48,7 @@ def cel_value(schema: Json, value: Any, like: Any = None) -> Any:
         case dict():
             return _object(schema, value, like)
         case list():
-            items = schema.get("items") or {}
+            items = mapping(schema, "items")
             return [cel_value(items, item) for item in _in_order(schema, value, like)]
         case str():
             return _text(schema.get("format") or "", value)
@@ -123,7 +123,7 @@ def example(schema: Json) -> Any:
         return 1
     kind = schema.get("type")
     if kind == "array":
-        return [example(schema.get("items") or {})]
+        return [example(mapping(schema, "items"))]
     if kind == "string":
         return _FORMS.get(schema.get("format") or "", "a")
     if kind in _EXAMPLES:

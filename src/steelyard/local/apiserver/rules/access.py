@@ -1,20 +1,33 @@
-"""Roles and role bindings: kept for whoever makes and reads them. Nothing here acts on them."""
+"""Roles and role bindings: what they may say. `apiserver/access` acts on them."""
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.rules.common import defaults
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 GROUP = "rbac.authorization.k8s.io"
 _SUBJECTS = ["ServiceAccount", "User", "Group"]
 
 
 def _check_role(role: Json, old: Json | None) -> list[Cause]:
+    return _rule_causes(role, cluster=False)
+
+
+def _check_cluster_role(role: Json, old: Json | None) -> list[Cause]:
+    return _rule_causes(role, cluster=True)
+
+
+def _rule_causes(role: Json, *, cluster: bool) -> list[Cause]:
     causes = []
-    for index, rule in enumerate(role.get("rules") or ()):
+    for index, rule in enumerate(sequence(role, "rules")):
         path = f"rules[{index}]"
         if not rule.get("verbs"):
             causes.append(required(f"{path}.verbs", "verbs must contain at least one value"))
+        if rule.get("nonResourceURLs") and cluster:
+            if any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
+                text = "rules cannot apply to both regular resources and non-resource URLs"
+                causes.append(invalid(f"{path}.nonResourceURLs", rule["nonResourceURLs"], text))
+            continue
         if rule.get("nonResourceURLs"):
             text = "namespaced rules cannot apply to non-resource URLs"
             causes.append(invalid(f"{path}.nonResourceURLs", rule["nonResourceURLs"], text))
@@ -28,7 +41,7 @@ def _check_role(role: Json, old: Json | None) -> list[Cause]:
 def _default_binding(binding: Json) -> None:
     defaults(binding, roleRef={})
     defaults(binding["roleRef"], apiGroup=GROUP)
-    for subject in binding.get("subjects") or ():
+    for subject in sequence(binding, "subjects"):
         if subject.get("kind") in ("User", "Group"):
             defaults(subject, apiGroup=GROUP)
 
@@ -39,11 +52,12 @@ def _check_binding(binding: Json, old: Json | None) -> list[Cause]:
     if old is not None and role != old["roleRef"]:
         return [invalid("roleRef", role, "cannot change roleRef")]
     causes = []
-    if role.get("kind") not in ("Role", "ClusterRole"):
-        causes.append(unsupported("roleRef.kind", role.get("kind", ""), ["Role", "ClusterRole"]))
+    kinds = ["Role", "ClusterRole"] if binding["metadata"].get("namespace") else ["ClusterRole"]
+    if role.get("kind") not in kinds:
+        causes.append(unsupported("roleRef.kind", role.get("kind", ""), kinds))
     if not role.get("name"):
         causes.append(required("roleRef.name"))
-    for index, subject in enumerate(binding.get("subjects") or ()):
+    for index, subject in enumerate(sequence(binding, "subjects")):
         causes += _subject_causes(subject, f"subjects[{index}]")
     return causes
 
@@ -59,4 +73,6 @@ def _subject_causes(subject: Json, path: str) -> list[Cause]:
 
 
 ROLE = Rules(check=_check_role)
+CLUSTER_ROLE = Rules(check=_check_cluster_role)
 ROLE_BINDING = Rules(default=_default_binding, check=_check_binding)
+CLUSTER_ROLE_BINDING = ROLE_BINDING

@@ -3,11 +3,12 @@
 import base64
 import binascii
 
+from steelyard.kube.objects import labels_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.environment import data_key_causes
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 _MAX_BYTES = 1 << 20
 
@@ -15,7 +16,7 @@ _MAX_BYTES = 1 << 20
 def _data_causes(obj: Json, *fields: str) -> list[Cause]:
     causes, size = [], 0
     for field in fields:
-        for key, value in (obj.get(field) or {}).items():
+        for key, value in mapping(obj, field).items():
             size += len(value)
             causes += data_key_causes(key, f"{field}[{key}]")
     # The values are counted as base64, which is a third longer than what Kubernetes bounds.
@@ -35,9 +36,9 @@ def _kept(obj: Json, old: Json | None, *fields: str) -> list[Cause]:
 
 def _check_config_map(obj: Json, old: Json | None) -> list[Cause]:
     causes = _data_causes(obj, "data", "binaryData") + _kept(obj, old, "data", "binaryData")
-    for key in (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys():
+    for key in mapping(obj, "data").keys() & mapping(obj, "binaryData").keys():
         causes.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
-    return causes + _base64_causes(obj.get("binaryData") or {}, "binaryData")
+    return causes + _base64_causes(mapping(obj, "binaryData"), "binaryData")
 
 
 def _base64_causes(data: Json, path: str) -> list[Cause]:
@@ -55,12 +56,12 @@ def _default_secret(obj: Json) -> None:
     # Kubernetes takes this field and never returns it: it is a way to write `data` without base64.
     if plain := obj.pop("stringData", None):
         encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
-        obj["data"] = {**(obj.get("data") or {}), **encoded}
+        obj["data"] = {**mapping(obj, "data"), **encoded}
 
 
 def _check_secret(obj: Json, old: Json | None) -> list[Cause]:
     causes = _data_causes(obj, "data") + _kept(obj, old, "data")
-    return causes + _base64_causes(obj.get("data") or {}, "data") + immutable(obj, old, "type")
+    return causes + _base64_causes(mapping(obj, "data"), "data") + immutable(obj, old, "type")
 
 
 def _prepare_namespace(obj: Json) -> None:
@@ -72,7 +73,7 @@ def _prepare_namespace(obj: Json) -> None:
 def _default_namespace(obj: Json) -> None:
     # Every server sets this label: policies select namespaces by their names with it.
     obj["metadata"]["labels"] = {
-        **(obj["metadata"].get("labels") or {}),
+        **labels_of(obj),
         "kubernetes.io/metadata.name": obj["metadata"].get("name", ""),
     }
 

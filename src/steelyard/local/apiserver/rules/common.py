@@ -4,7 +4,7 @@ from steelyard.kube.selectors import parse_labels
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.names import key_causes, labels_causes, value_causes
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 __all__ = [
     "forbidden_field",
@@ -45,8 +45,8 @@ def selector_causes(selector: Json | None, path: str, *, empty: bool = False) ->
     """`empty`: one that selects everything is taken."""
     if selector is None:
         return [required(path)]
-    causes = labels_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
-    for index, expression in enumerate(selector.get("matchExpressions") or ()):
+    causes = labels_causes(mapping(selector, "matchLabels"), f"{path}.matchLabels")
+    for index, expression in enumerate(sequence(selector, "matchExpressions")):
         causes += _expression_causes(expression, f"{path}.matchExpressions[{index}]")
     if not empty and not selector.get("matchLabels") and not selector.get("matchExpressions"):
         causes.append(invalid(path, selector, "empty selector is invalid for deployment"))
@@ -55,7 +55,7 @@ def selector_causes(selector: Json | None, path: str, *, empty: bool = False) ->
 
 def _expression_causes(expression: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
-    operator, values = expression.get("operator") or "", expression.get("values") or []
+    operator, values = expression.get("operator") or "", sequence(expression, "values")
     if operator in ("In", "NotIn") and not values:
         text = "must be specified when `operator` is 'In' or 'NotIn'"
         causes.append(required(f"{path}.values", text))
@@ -72,17 +72,17 @@ def _expression_causes(expression: Json, path: str) -> list[Cause]:
 
 def labels_match(selector: Json, labels: Json) -> bool:
     """Tell whether a label selector of a spec matches."""
-    wanted = selector.get("matchLabels") or {}
+    wanted = mapping(selector, "matchLabels")
     return all(labels.get(key) == value for key, value in wanted.items()) and all(
         requirement(labels)
-        for expression in selector.get("matchExpressions") or ()
+        for expression in sequence(selector, "matchExpressions")
         for requirement in parse_labels(expression_text(expression))
     )
 
 
 def expression_text(expression: Json) -> str:
     """A requirement of `matchExpressions` as the text of a selector."""
-    key, values = expression["key"], ",".join(expression.get("values") or ())
+    key, values = expression["key"], ",".join(sequence(expression, "values"))
     match expression["operator"]:
         case "In":
             return f"{key} in ({values})"

@@ -16,7 +16,7 @@ from steelyard.local.apiserver.rules.probes import (
 )
 from steelyard.local.apiserver.rules.resources import resource_causes
 from steelyard.local.apiserver.rules.volumes import mount_causes
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 _PULL_POLICIES = ["Always", "IfNotPresent", "Never"]
 _MESSAGE_POLICIES = ["File", "FallbackToLogsOnError"]
@@ -34,15 +34,15 @@ def complete_container(container: Json) -> None:
         terminationMessagePolicy="File",
         imagePullPolicy="Always" if untagged else "IfNotPresent",
     )
-    for port in container.get("ports") or ():
+    for port in sequence(container, "ports"):
         defaults(port, protocol="TCP")
-    for variable in container.get("env") or ():
-        if reference := (variable.get("valueFrom") or {}).get("fieldRef"):
+    for variable in sequence(container, "env"):
+        if reference := mapping(variable, "valueFrom").get("fieldRef"):
             defaults(reference, apiVersion="v1")
     for name in PROBES:
         if name in container:
             complete_probe(container[name])
-    for hook in (container.get("lifecycle") or {}).values():
+    for hook in mapping(container, "lifecycle").values():
         if hook.get("httpGet") is not None:
             complete_http(hook["httpGet"])
 
@@ -53,10 +53,10 @@ def container_causes(container: Json, path: str, volumes: set[str], grace: int =
     causes += _image_causes(container, path) + _ports_causes(container, path)
     causes += env_causes(container, path) + mount_causes(container, path, volumes)
     causes += probe_causes(container, path)
-    causes += lifecycle_causes(container.get("lifecycle") or {}, f"{path}.lifecycle", grace)
+    causes += lifecycle_causes(mapping(container, "lifecycle"), f"{path}.lifecycle", grace)
     policy = container.get("terminationMessagePolicy")
     causes += one_of(policy, f"{path}.terminationMessagePolicy", _MESSAGE_POLICIES)
-    return causes + resource_causes(container.get("resources") or {}, f"{path}.resources")
+    return causes + resource_causes(mapping(container, "resources"), f"{path}.resources")
 
 
 def init_container_causes(container: Json, path: str) -> list[Cause]:
@@ -84,7 +84,7 @@ def _image_causes(container: Json, path: str) -> list[Cause]:
 def _ports_causes(container: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
     names: set[str] = set()
-    for index, port in enumerate(container.get("ports") or ()):
+    for index, port in enumerate(sequence(container, "ports")):
         where, name = f"{path}.ports[{index}]", port.get("name") or ""
         if name and (bad := port_name(name, f"{where}.name")):
             causes += bad

@@ -10,7 +10,7 @@ from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.structural import structural_causes
 from steelyard.local.apiserver.schema import compile_schema
 from steelyard.local.apiserver.validation import Validator
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 
 def _prepare(crd: Json) -> None:
@@ -87,20 +87,22 @@ def _version_causes(versions: list[Json]) -> list[Cause]:
             continue
         if not together or index == 0:  # what is the same for all versions is said once
             place = "spec.validation.openAPIV3Schema" if together else where
-            causes += structural_causes(schema, place) or _unusable_causes(schema, place)
+            causes += _schema_causes(schema, place)
         if not together or index == 0:
             where = "spec.subresources.scale" if together else f"{path}.subresources.scale"
-            causes += _scale_causes((version.get("subresources") or {}).get("scale"), where)
+            causes += _scale_causes(mapping(version, "subresources").get("scale"), where)
     return causes
 
 
-def _unusable_causes(schema: Json, path: str) -> list[Cause]:
-    """Return what makes the engines that check objects refuse the schema, before it is stored."""
+def _schema_causes(schema: Json, path: str) -> list[Cause]:
+    """Return the faults of a schema, else what makes the engines that check objects refuse it before it is stored."""
     try:
+        if causes := structural_causes(schema, path):
+            return causes
         Validator(schema)
         ruled(schema)
         compile_schema(schema)
-    except Exception as error:  # noqa: BLE001 - an engine's, on what a client wrote
+    except Exception as error:  # noqa: BLE001 - what a client wrote may have any shape
         return [invalid(path, "", f"this server cannot check objects by it: {str(error)[:500]}")]
     return []
 

@@ -12,7 +12,7 @@ from steelyard.local.apiserver.rules.fields import (
     port_number,
     too_many,
 )
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 _TYPES = ["IPv4", "IPv6", "FQDN"]
 
@@ -21,14 +21,14 @@ def _default(obj: Json) -> None:
     defaults(obj, endpoints=[])
     for endpoint in obj["endpoints"]:
         defaults(endpoint, conditions={})
-    for port in obj.get("ports") or ():
+    for port in sequence(obj, "ports"):
         defaults(port, name="", protocol="TCP")
 
 
 def _check(obj: Json, old: Json | None) -> list[Cause]:
     kind = obj.get("addressType")
     causes = [] if kind in _TYPES else [unsupported("addressType", kind or "", _TYPES)]
-    endpoints, ports = obj["endpoints"], obj.get("ports") or []
+    endpoints, ports = obj["endpoints"], sequence(obj, "ports")
     causes += too_many("endpoints", len(endpoints), 1000) + too_many("ports", len(ports), 20000)
     for index, endpoint in enumerate(endpoints):
         causes += _endpoint_causes(endpoint, kind or "", f"endpoints[{index}]")
@@ -39,7 +39,7 @@ def _check(obj: Json, old: Json | None) -> list[Cause]:
 
 
 def _endpoint_causes(endpoint: Json, kind: str, path: str) -> list[Cause]:
-    addresses, where = endpoint.get("addresses") or [], f"{path}.addresses"
+    addresses, where = sequence(endpoint, "addresses"), f"{path}.addresses"
     causes = too_many(where, len(addresses), 100)
     if not addresses:
         causes.append(required(where, "must contain at least 1 address"))

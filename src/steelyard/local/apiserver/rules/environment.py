@@ -5,7 +5,7 @@ import re
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.fields import amount_of, needed, quantity_causes
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 _NAME = re.compile("[ -<>-~]+")
 _NAME_TEXT = (
@@ -31,9 +31,9 @@ KEY_TEXT = (
 
 def env_causes(container: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
-    for index, variable in enumerate(container.get("env") or ()):
+    for index, variable in enumerate(sequence(container, "env")):
         causes += _variable_causes(variable, f"{path}.env[{index}]")
-    for index, entry in enumerate(container.get("envFrom") or ()):
+    for index, entry in enumerate(sequence(container, "envFrom")):
         causes += _from_causes(entry, path, f"{path}.envFrom[{index}]")
     return causes
 

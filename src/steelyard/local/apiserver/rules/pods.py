@@ -1,5 +1,7 @@
 """Pods: what a Pod's spec is completed with, and what is refused in it. Workloads use both for their templates."""
 
+from steelyard.kube.objects import spec_of, status_of
+from steelyard.kube.pods import containers_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import key_causes, labels_causes, name_causes
@@ -19,7 +21,7 @@ from steelyard.local.apiserver.rules.fields import (
     one_of,
 )
 from steelyard.local.apiserver.rules.volumes import complete_volume, volume_causes
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 RESTART_POLICIES = ["Always", "OnFailure", "Never"]
 _DNS_POLICIES = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]
@@ -51,21 +53,21 @@ def complete_pod_spec(spec: Json) -> None:
     if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
         # Two names of one field, of which the second is the older: clients read either.
         spec |= {"serviceAccountName": account, "serviceAccount": account}
-    for container in (spec.get("initContainers") or []) + (spec.get("containers") or []):
+    for container in containers_of(spec):
         complete_container(container)
-    for volume in spec.get("volumes") or ():
+    for volume in sequence(spec, "volumes"):
         complete_volume(volume)
 
 
 def pod_spec_causes(spec: Json, path: str) -> list[Cause]:
     causes = volume_causes(spec, path)
-    volumes = {volume.get("name") or "" for volume in spec.get("volumes") or ()}
+    volumes = {volume.get("name") or "" for volume in sequence(spec, "volumes")}
     seen: set[str] = set()
     if not spec.get("containers"):
         causes.append(required(f"{path}.containers"))
     grace = spec.get("terminationGracePeriodSeconds") or 0
     for field in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(field) or ()):
+        for index, container in enumerate(sequence(spec, field)):
             where = f"{path}.{field}[{index}]"
             causes += container_causes(container, where, volumes, grace)
             causes += init_container_causes(container, where) if field == "initContainers" else []
@@ -87,21 +89,21 @@ def _scalar_causes(spec: Json, path: str) -> list[Cause]:
     for name, kind in _NAMES.items():
         if spec.get(name):
             causes += name_causes(spec[name], f"{path}.{name}", kind)
-    causes += labels_causes(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
-    for index, alias in enumerate(spec.get("hostAliases") or ()):
+    causes += labels_causes(mapping(spec, "nodeSelector"), f"{path}.nodeSelector")
+    for index, alias in enumerate(sequence(spec, "hostAliases")):
         where = f"{path}.hostAliases[{index}]"
         causes += ip_causes(alias.get("ip") or "", f"{where}.ip")
-        for number, host in enumerate(alias.get("hostnames") or ()):
+        for number, host in enumerate(sequence(alias, "hostnames")):
             causes += name_causes(host, f"{where}.hostnames[{number}]")
     for name in ("fsGroup", "runAsUser", "runAsGroup"):
         where = f"{path}.securityContext.{name}"
-        causes += between((spec.get("securityContext") or {}).get(name), where, 0, MAX_INT32)
+        causes += between(mapping(spec, "securityContext").get(name), where, 0, MAX_INT32)
     return causes + _toleration_causes(spec, path)
 
 
 def _toleration_causes(spec: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
-    for index, toleration in enumerate(spec.get("tolerations") or ()):
+    for index, toleration in enumerate(sequence(spec, "tolerations")):
         where = f"{path}.tolerations[{index}]"
         key, operator, effect = (toleration.get(name) or "" for name in ("key", "operator", "effect"))
         causes += key_causes(key, f"{where}.key") if key else []
@@ -117,17 +119,17 @@ def _toleration_causes(spec: Json, path: str) -> list[Cause]:
 
 
 def _prepare(pod: Json) -> None:
-    pod["status"] = {"phase": "Pending", "qosClass": _quality(pod.get("spec") or {})}
+    pod["status"] = {"phase": "Pending", "qosClass": _quality(spec_of(pod))}
 
 
 def _quality(spec: Json) -> str:
     """The class of service by requests and limits."""
-    containers = (spec.get("initContainers") or []) + (spec.get("containers") or [])
-    resources = [container.get("resources") or {} for container in containers]
+    containers = containers_of(spec)
+    resources = [mapping(container, "resources") for container in containers]
     if not any((amounts.get("requests") or amounts.get("limits")) for amounts in resources):
         return "BestEffort"
     for amounts in resources:
-        limits, requests = amounts.get("limits") or {}, amounts.get("requests") or {}
+        limits, requests = mapping(amounts, "limits"), mapping(amounts, "requests")
         # Guaranteed takes limits of both in every container, and no request below them.
         if not {"cpu", "memory"} <= limits.keys() or any(requests.get(k, v) != v for k, v in limits.items()):
             return "Burstable"
@@ -138,10 +140,10 @@ def _default(pod: Json) -> None:
     spec = pod.setdefault("spec", {})
     complete_pod_spec(spec)
     defaults(spec, serviceAccountName="default", serviceAccount="default", enableServiceLinks=True)
-    for container in (spec.get("initContainers") or []) + (spec.get("containers") or []):
+    for container in containers_of(spec):
         resources = container["resources"]
         # Kubernetes' rule: what is limited is requested as much, unless it is requested otherwise.
-        for name, limit in (resources.get("limits") or {}).items():
+        for name, limit in mapping(resources, "limits").items():
             resources.setdefault("requests", {}).setdefault(name, limit)
 
 
@@ -165,7 +167,7 @@ def _changed_causes(spec: Json, before: Json) -> list[Cause]:
         if cause not in _scalar_causes(before, "spec"):
             causes.append(cause)
     for field in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(field) or ()):
+        for index, container in enumerate(sequence(spec, field)):
             if not container.get("image"):
                 causes.append(required(f"spec.{field}[{index}].image"))
     return causes
@@ -173,8 +175,8 @@ def _changed_causes(spec: Json, before: Json) -> list[Cause]:
 
 def _check_status(pod: Json, old: Json | None) -> list[Cause]:
     """Addresses become lines of hosts files and targets of connections."""
-    status = pod.get("status") or {}
-    addresses = [entry.get("ip") or "" for entry in status.get("podIPs") or ()]
+    status = status_of(pod)
+    addresses = [entry.get("ip") or "" for entry in sequence(status, "podIPs")]
     if status.get("podIP") and not addresses:
         addresses = [status["podIP"]]
     causes: list[Cause] = []

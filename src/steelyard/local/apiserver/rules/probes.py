@@ -4,7 +4,7 @@ import re
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
 from steelyard.local.apiserver.rules.fields import needed, not_negative, one_of, port, port_number
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _ONCE = ("livenessProbe", "startupProbe")  # they pass or fail at once
@@ -72,7 +72,7 @@ def handler_causes(handler: Json, path: str, ways: tuple[str, ...]) -> list[Caus
 def _http_causes(action: Json, path: str) -> list[Cause]:
     causes = needed(action, path, "path") + port(action.get("port"), f"{path}.port")
     causes += one_of(action.get("scheme"), f"{path}.scheme", ["HTTP", "HTTPS"])
-    for header in action.get("httpHeaders") or ():
+    for header in sequence(action, "httpHeaders"):
         name = header.get("name") or ""
         if not _HEADER.fullmatch(name):
             causes.append(invalid(f"{path}.httpHeaders", name, _HEADER_TEXT))
@@ -86,7 +86,7 @@ def lifecycle_causes(lifecycle: Json, path: str, grace: int) -> list[Cause]:
             continue
         where = f"{path}.{name}"
         causes += handler_causes(hook, where, ("exec", "httpGet", "tcpSocket", "sleep"))
-        seconds = (hook.get("sleep") or {}).get("seconds")
+        seconds = mapping(hook, "sleep").get("seconds")
         if seconds is not None and not 0 <= seconds <= grace:
             text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
             causes.append(invalid(f"{where}.sleep", seconds, text))

@@ -3,7 +3,7 @@
 from steelyard.local.apiserver.errors import Cause, invalid, required
 from steelyard.local.apiserver.names import key_causes
 from steelyard.local.apiserver.rules.fields import amount_of, quantity_causes
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 _COUNTED = (
@@ -12,7 +12,7 @@ _COUNTED = (
 
 
 def resource_causes(resources: Json, path: str) -> list[Cause]:
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    limits, requests = mapping(resources, "limits"), mapping(resources, "requests")
     causes: list[Cause] = []
     for field, amounts in (("limits", limits), ("requests", requests)):
         for name, value in amounts.items():

@@ -2,13 +2,14 @@
 
 import orjson
 
+from steelyard.kube.objects import spec_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import key_causes, labels_causes, name_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import duplicates, ip_causes, one_of, port_number
 from steelyard.local.apiserver.rules.fields import port as any_port
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 
 def _prepare(service: Json) -> None:
@@ -21,7 +22,7 @@ def _default(service: Json) -> None:
         spec, type="ClusterIP", sessionAffinity="None", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack"
     )
     defaults(spec, internalTrafficPolicy="Cluster")
-    for port in spec.get("ports") or ():
+    for port in sequence(spec, "ports"):
         defaults(port, protocol="TCP")
         if not port.get("targetPort") and port.get("port"):
             port["targetPort"] = port["port"]
@@ -33,8 +34,8 @@ def _check(service: Json, old: Json | None) -> list[Cause]:
     spec = service["spec"]
     if spec["type"] != "ClusterIP":
         return [unsupported("spec.type", spec["type"], ["ClusterIP"])]
-    causes = labels_causes(spec.get("selector") or {}, "spec.selector")
-    ports = spec.get("ports") or []
+    causes = labels_causes(mapping(spec, "selector"), "spec.selector")
+    ports = sequence(spec, "ports")
     # A headless Service only gives names to its Pods, and forwards no port.
     if not ports and spec.get("clusterIP") != "None":
         causes.append(required("spec.ports"))
@@ -43,9 +44,9 @@ def _check(service: Json, old: Json | None) -> list[Cause]:
     causes += duplicates((port.get("name") or "" for port in ports), "spec.ports", "name")
     causes += _twice(ports)
     causes += one_of(spec["sessionAffinity"], "spec.sessionAffinity", ["ClientIP", "None"])
-    for index, address in enumerate(spec.get("externalIPs") or ()):
+    for index, address in enumerate(sequence(spec, "externalIPs")):
         causes += ip_causes(address, f"spec.externalIPs[{index}]")
-    before = (old or {}).get("spec") or {}
+    before = spec_of(old)
     # Clients have resolved the Service's name to this address, and go on calling it.
     if before.get("clusterIP") and spec.get("clusterIP") and spec["clusterIP"] != before["clusterIP"]:
         causes.append(invalid("spec.clusterIPs[0]", spec["clusterIPs"], "may not change once set"))

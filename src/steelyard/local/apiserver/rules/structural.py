@@ -6,7 +6,7 @@ from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, re
 from steelyard.local.apiserver.expressions.refusals import refused
 from steelyard.local.apiserver.expressions.values import rooted
 from steelyard.local.apiserver.validation import Validator
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 _TYPES = ["array", "boolean", "integer", "number", "object", "string"]
 _REFUSED = [
@@ -26,7 +26,7 @@ def structural_causes(schema: Json, path: str) -> list[Cause]:
 def _causes(schema: Json, path: str, *, root: bool, apart: str) -> Iterator[Cause]:
     """`apart`: the list whose items cannot be told from each other, if the schema is of something in one."""
     yield from _own_causes(schema, path, root=root)
-    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+    for index, rule in enumerate(sequence(schema, "x-kubernetes-validations")):
         own = rooted(schema) if root else schema
         yield from refused(rule, own, f"{path}.x-kubernetes-validations[{index}]", apart)
     if isinstance(items := schema.get("items"), dict):
@@ -35,7 +35,7 @@ def _causes(schema: Json, path: str, *, root: bool, apart: str) -> Iterator[Caus
         yield from _list_causes(schema, items, path)
     if isinstance(extra := schema.get("additionalProperties"), dict):
         yield from _causes(extra, f"{path}.additionalProperties", root=False, apart=apart)
-    for name, property_schema in (schema.get("properties") or {}).items():
+    for name, property_schema in mapping(schema, "properties").items():
         # The server's own schema of metadata counts, whatever a definition says of it.
         if root and name == "metadata":
             continue
@@ -77,17 +77,17 @@ def _compiles(pattern: str) -> bool:
 
 def _list_causes(schema: Json, items: Json, path: str) -> Iterator[Cause]:
     """Keys of a list map are there: required, or with a default."""
-    keys = schema.get("x-kubernetes-list-map-keys") or []
+    keys = sequence(schema, "x-kubernetes-list-map-keys")
     if schema.get("x-kubernetes-list-type") == "map" and not keys:
         yield required(
             f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map"
         )
     for key in keys:
-        field = (items.get("properties") or {}).get(key)
+        field = mapping(items, "properties").get(key)
         where = f"{path}.items.properties[{key}]"
         if field is None:
             text = "entries must all be names of item properties"
             yield Cause(f"{path}.x-kubernetes-list-map-keys[0]", f'Invalid value: "{key}": {text}')
-        elif key not in (items.get("required") or []) and "default" not in field:
+        elif key not in sequence(items, "required") and "default" not in field:
             text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
             yield required(f"{where}.default", text)

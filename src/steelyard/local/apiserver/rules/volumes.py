@@ -14,7 +14,7 @@ from steelyard.local.apiserver.rules.fields import (
     one_of,
     unreserved_path,
 )
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 _HOST_TYPES = [
     "",
@@ -49,7 +49,7 @@ def complete_volume(volume: Json) -> None:
 def volume_causes(spec: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
     seen: set[str] = set()
-    for index, volume in enumerate(spec.get("volumes") or ()):
+    for index, volume in enumerate(sequence(spec, "volumes")):
         where, name = f"{path}.volumes[{index}]", volume.get("name") or ""
         causes += name_causes(name, f"{where}.name", "label") if name else [required(f"{where}.name")]
         if name in seen:
@@ -98,7 +98,7 @@ def _content_causes(way: str, source: Json, path: str) -> list[Cause]:
 
 def _items_causes(source: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
-    for index, item in enumerate(source.get("items") or ()):
+    for index, item in enumerate(sequence(source, "items")):
         where = f"{path}.items[{index}]"
         causes += needed(item, where, "key", "path")
         causes += unreserved_path(item.get("path") or "", f"{where}.path")
@@ -108,7 +108,7 @@ def _items_causes(source: Json, path: str) -> list[Cause]:
 
 def _fields_causes(source: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
-    for item in source.get("items") or ():
+    for item in sequence(source, "items"):
         causes += needed(item, path, "path") + unreserved_path(item.get("path") or "", f"{path}.path")
         causes += file_mode(item.get("mode"), f"{path}.mode")
         field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
@@ -128,7 +128,7 @@ def _fields_causes(source: Json, path: str) -> list[Cause]:
 
 def _projected_causes(source: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
-    for index, entry in enumerate(source.get("sources") or ()):
+    for index, entry in enumerate(sequence(source, "sources")):
         where = f"{path}.sources[{index}]"
         for way in ("configMap", "secret"):
             if entry.get(way) is not None:
@@ -146,7 +146,7 @@ def _projected_causes(source: Json, path: str) -> list[Cause]:
 def mount_causes(container: Json, path: str, volumes: set[str]) -> list[Cause]:
     causes: list[Cause] = []
     points: set[str] = set()
-    for index, mount in enumerate(container.get("volumeMounts") or ()):
+    for index, mount in enumerate(sequence(container, "volumeMounts")):
         where = f"{path}.volumeMounts[{index}]"
         name, point = mount.get("name") or "", mount.get("mountPath") or ""
         causes += needed(mount, where, "name")

@@ -1,5 +1,6 @@
 """Jobs, Deployments and ReplicaSets."""
 
+from steelyard.kube.objects import labels_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import labels_causes
@@ -11,7 +12,7 @@ from steelyard.local.apiserver.rules.common import (
 )
 from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 _MOST_AT_ONCE = 100_000
 _JOB_NUMBERS = (
@@ -51,14 +52,15 @@ def _prepare_job(job: Json) -> None:
     if not isinstance(template.get("metadata"), dict):
         template["metadata"] = {}
     if not spec.get("manualSelector"):
-        own = {_UID: metadata["uid"], _NAME: metadata["name"]}
+        name = metadata.get("name") or ""  # that it is required is said later, with all other faults
+        own = {_UID: metadata["uid"], _NAME: name}
         # The same labels as they were called before they had a domain: programs still select by them.
-        own |= {"controller-uid": metadata["uid"], "job-name": metadata["name"]}
-        template["metadata"]["labels"] = {**(template["metadata"].get("labels") or {}), **own}
+        own |= {"controller-uid": metadata["uid"], "job-name": name}
+        template["metadata"]["labels"] = {**labels_of(template), **own}
         spec.setdefault("selector", {}).setdefault("matchLabels", {})[_UID] = metadata["uid"]
     # Kubernetes' default: a Job without labels has those of its Pods.
     if not metadata.get("labels"):
-        metadata["labels"] = dict(template["metadata"].get("labels") or {})
+        metadata["labels"] = dict(labels_of(template))
 
 
 def _default_job(job: Json) -> None:
@@ -126,7 +128,7 @@ def _indexed_causes(spec: Json) -> list[Cause]:
 def _match_causes(obj: Json) -> list[Cause]:
     """The template's Pods are the selector's."""
     labels = field_of(obj, "spec", "template", "metadata", "labels")
-    if labels_match(obj["spec"].get("selector") or {}, labels or {}):
+    if labels_match(mapping(obj["spec"], "selector"), labels or {}):
         return []
     text = "`selector` does not match template `labels`"
     return [invalid("spec.template.metadata.labels", labels, text)]

@@ -1,0 +1,48 @@
+"""Managers of an object's fields. `objects.py` asks at every write.
+
+They are kept from an object's first apply on, or from its creation by a request that names its field manager, as all
+of kubectl and helm do. An object that a controller creates without naming one has none: to find them would take as
+long as the write itself, and they are two thirds of an object's bytes. What a real server does with objects without
+`managedFields` is done with these at their first apply: their fields belong to `before-first-apply`.
+"""
+
+from typing import Any
+
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.managed.entries import Managers, decoded, encoded
+from steelyard.local.apiserver.managed.fieldset import FieldSet, set_of
+from steelyard.local.apiserver.managed.ownership import Write, updated
+from steelyard.types import Json
+
+_STATUS = set_of(("f:status",))
+
+
+def write_of(kind: ResourceType, api_version: str, subresource: str, time: str) -> Write:
+    node = kind.node()
+    reset = FieldSet()
+    if subresource == "status":
+        reset = set_of(*((f"f:{name}",) for name in node.properties or {} if name != "status"))
+    elif not subresource and kind.has_status:
+        reset = _STATUS
+    return Write(node, api_version, subresource, reset, time)
+
+
+def managers_of(entries: Any) -> Managers:
+    """Managers of a stored object; none where its entries cannot be read, as on a real server."""
+    try:
+        return decoded(entries or ())
+    except (ValueError, TypeError):
+        return {}
+
+
+def after_update(write: Write, old: Json, new: Json, known: Any, sent: Any, manager: str) -> list[Json]:
+    """Entries after an update, from those that are stored and those in the request, which come first."""
+    if sent in ([], [{}]):
+        return []  # by this a client ends the tracking
+    managers = (managers_of(sent) if sent else {}) or managers_of(known)
+    # Without managers a stored object has no tracking; with a new one it begins.
+    return encoded(updated(write, old, new, managers, manager)) if managers or not old else []
+
+
+def without_times(entries: list[Json] | None) -> list[Json]:
+    return [{key: value for key, value in entry.items() if key != "time"} for entry in entries or ()]

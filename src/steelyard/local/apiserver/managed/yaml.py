@@ -1,0 +1,143 @@
+"""YAML bodies as the JSON that Kubernetes makes of them: no dates, no tags, and no more nodes than bytes."""
+
+import json
+from typing import Any
+
+import orjson
+import yaml
+
+from steelyard.local.apiserver.content import MAX_DEPTH, TOO_DEEP
+from steelyard.types import Json
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class BadYaml(ValueError):
+    """A body that is no YAML object."""
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """Dates stay texts: JSON has none."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _Base.yaml_implicit_resolvers.items()
+}
+
+
+def yaml_object(body: bytes) -> Json:
+    """Raises BadYaml."""
+    try:
+        value = orjson.loads(body)  # JSON is YAML, and what nearly all clients send
+    except orjson.JSONDecodeError:
+        value = _loaded(body)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        kind = "array" if isinstance(value, list) else "string" if isinstance(value, str) else "number"
+        text = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        raise BadYaml(f"error unmarshaling JSON: while decoding JSON: {text}")
+    return value
+
+
+def _loaded(body: bytes) -> Any:
+    try:
+        _check_depth(body)
+        value = yaml.load(body, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        raise BadYaml(f"error converting YAML to JSON: yaml: {_where(error)}{error.problem}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise BadYaml(f"error converting YAML to JSON: yaml: {error}") from error
+    if value is None:
+        return None
+    # Aliases can make gigabytes of a few lines; without them a node takes at least a byte.
+    if _nodes(value, len(body) + 1) > len(body):
+        raise BadYaml("error converting YAML to JSON: yaml: document contains excessive aliasing")
+    return _as_json(value)
+
+
+def _check_depth(body: bytes) -> None:
+    """Refuse what is nested too deep. The parser goes by events; what makes nodes of them calls itself, in C."""
+    depth = 0
+    for event in yaml.parse(body, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise BadYaml(f"error converting YAML to JSON: yaml: {TOO_DEEP}")
+
+
+def _nodes(value: Any, most: int) -> int:
+    """Number of nodes, counted no further than `most`."""
+    waiting, count = [value], 0
+    while waiting and count < most:
+        node = waiting.pop()
+        count += 1
+        if isinstance(node, dict):
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return count
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_key(name): _as_json(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_as_json(item) for item in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise BadYaml(f"error converting YAML to JSON: yaml: a {type(value).__name__} has no form in JSON")
+
+
+def _key(name: Any) -> str:
+    if isinstance(name, bool):
+        return str(name).lower()
+    return name if isinstance(name, str) else json.dumps(name)
+
+
+def duplicate_keys(body: bytes) -> list[str]:
+    """Keys that an object in the body has twice, with their lines."""
+    if _is_plain_json(body):
+        return []
+    duplicates: list[str] = []
+    try:
+        _visit(yaml.compose(body, Loader=_Loader), duplicates)
+    except yaml.YAMLError:
+        return []
+    return duplicates
+
+
+def _is_plain_json(body: bytes) -> bool:
+    """Tell whether this is JSON without a key twice: reading it as YAML takes a hundred times as long."""
+    twice = False
+
+    def once(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal twice
+        twice = twice or len({key for key, _ in pairs}) < len(pairs)
+
+    try:
+        json.loads(body, object_pairs_hook=once)
+    except ValueError:
+        return False
+    return not twice
+
+
+def _visit(node: Any, duplicates: list[str]) -> None:
+    # Aliases are refused before where they would make this long.
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                duplicates.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+            seen.add(key.value)
+            _visit(value, duplicates)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _visit(item, duplicates)
+
+
+def _where(error: yaml.MarkedYAMLError) -> str:
+    """The line, as Go counts it."""
+    mark = error.problem_mark or error.context_mark
+    line = (mark.line if mark else 0) + isinstance(error, yaml.scanner.ScannerError)
+    return f"line {line}: " if line else ""

@@ -1,0 +1,1 @@
+"""Cases by subject; each file has a list `CASES`."""

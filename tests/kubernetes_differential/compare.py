@@ -1,0 +1,110 @@
+"""Differences between two servers' answers to one case, and the list of those that are accepted."""
+
+import fnmatch
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from steelyard.types import Json, JsonValue
+from tests.kubernetes_differential.case import Case
+from tests.kubernetes_differential.client import at
+
+ABSENT = object()
+ACCEPTED = Path(__file__).with_name("accepted.toml")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One place in the answer to one step; `here` is the embedded server's."""
+
+    case: str
+    step: int
+    path: str
+    here: Any
+    there: Any
+
+    def __str__(self) -> str:
+        return f"{self.path}\n      here: {_shown(self.here)}\n      real: {_shown(self.there)}"
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A difference that stays, with its reason. Patterns are those of the shell."""
+
+    case: str
+    path: str
+    reason: str
+
+    def covers(self, difference: Difference) -> bool:
+        return fnmatch.fnmatchcase(difference.case, self.case) and fnmatch.fnmatchcase(
+            difference.path, self.path
+        )
+
+
+def accepted() -> list[Accepted]:
+    content = tomllib.loads(ACCEPTED.read_text())
+    return [Accepted(**row) for row in content.get("difference", [])]
+
+
+def differences(case: Case, here: list[Json], there: list[Json]) -> list[Difference]:
+    """All differences, in order, without those that are accepted."""
+    rows = accepted()
+    return [
+        difference
+        for difference in _differences(case, here, there)
+        if not any(row.covers(difference) for row in rows)
+    ]
+
+
+def _differences(case: Case, here: list[Json], there: list[Json]) -> Iterator[Difference]:
+    for index, step in enumerate(case.steps):
+        ours, theirs = (_part(answers[index], getattr(step, "compare", ())) for answers in (here, there))
+        if ours.get("status", 0) // 100 != theirs.get("status", 0) // 100:
+            # One of the two refuses: nothing else of the answers can be compared.
+            yield Difference(case.name, index, "answer", _summary(here[index]), _summary(there[index]))
+            continue
+        for path, a, b in _between(ours, theirs, ""):
+            yield Difference(case.name, index, path, a, b)
+
+
+def _summary(answer: Json) -> JsonValue:
+    body = answer.get("body")
+    return [answer.get("status"), body.get("message", body.get("kind")) if isinstance(body, dict) else body]
+
+
+def _part(answer: Json, paths: tuple[str, ...]) -> Json:
+    """The answer with only those parts of its body, or of its events, that the step compares."""
+    if not paths or "failure" in answer:
+        return answer
+    if "events" in answer:
+        chosen = [
+            {path: at(event, path) for path in paths} if isinstance(event, dict) else event
+            for event in answer["events"]
+        ]
+        return {**answer, "events": chosen}
+    return {**answer, "body": {path: at(answer.get("body"), path) for path in paths}}
+
+
+def _between(here: JsonValue, there: JsonValue, path: str) -> Iterator[tuple[str, Any, Any]]:
+    match here, there:
+        case dict(), dict():
+            for key in sorted({*here, *there}):
+                where = f"{path}.{key}" if path else key
+                yield from _between(here.get(key, ABSENT), there.get(key, ABSENT), where)
+        case list(), list():
+            for index in range(max(len(here), len(there))):
+                a = here[index] if index < len(here) else ABSENT
+                b = there[index] if index < len(there) else ABSENT
+                yield from _between(a, b, f"{path}[{index}]")
+        case _:
+            if here is not there and (here != there or type(here) is not type(there)):
+                yield path, here, there
+
+
+def _shown(value: Any) -> str:
+    text = "(absent)" if value is ABSENT else orjson.dumps(value).decode()
+    return text if len(text) <= 400 else f"{text[:400]} ... ({len(text)} characters)"

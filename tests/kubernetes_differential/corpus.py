@@ -1,0 +1,30 @@
+"""All cases, by the file of `cases/` that defines them. A new file needs no more than a list `CASES`."""
+
+import fnmatch
+import importlib
+from functools import cache
+from pathlib import Path
+
+from tests.kubernetes_differential.case import Case
+
+
+@cache
+def corpus() -> dict[str, list[Case]]:
+    """Cases by file."""
+    names = sorted(path.stem for path in (Path(__file__).parent / "cases").glob("[a-z]*.py"))
+    modules = {name: importlib.import_module(f"tests.kubernetes_differential.cases.{name}") for name in names}
+    content = {name: list(module.CASES) for name, module in modules.items()}
+    taken = [case.name for cases in content.values() for case in cases]
+    assert len(taken) == len(set(taken)), sorted({name for name in taken if taken.count(name) > 1})
+    return content
+
+
+def chosen(pattern: str) -> dict[str, list[Case]]:
+    """Cases whose file or name matches a pattern of the shell, or begins with it."""
+
+    def matches(module: str, case: Case) -> bool:
+        names = (module, case.name, f"{module}/{case.name}")
+        return any(fnmatch.fnmatchcase(name, pattern) or name.startswith(pattern) for name in names)
+
+    picked = {module: [case for case in cases if matches(module, case)] for module, cases in corpus().items()}
+    return {module: cases for module, cases in picked.items() if cases}
