@@ -11,7 +11,8 @@ from steelyard.errors import SteelyardError
 
 if TYPE_CHECKING:
     from aiohttp import web
-    from prometheus_client import CollectorRegistry
+
+    from steelyard.figures import Figures
 
 LOOPBACK = "127.0.0.1"
 IN_A_CLUSTER = ":8080"
@@ -59,12 +60,12 @@ def listen_address(
 
 @asynccontextmanager
 async def served(
-    where: Address, registry: "CollectorRegistry", ready: Callable[[], bool] = lambda: True
+    where: Address, figures: "Figures", ready: Callable[[], bool] = lambda: True
 ) -> AsyncIterator[str]:
     """Serve while the block runs; yields the address of the metrics. Raises SteelyardError where it cannot listen."""
     from aiohttp import web
 
-    runner = web.AppRunner(_app(registry, ready), access_log=None, shutdown_timeout=0.0)
+    runner = web.AppRunner(_app(figures, ready), access_log=None, shutdown_timeout=0.0)
     await runner.setup()
     try:
         try:
@@ -78,12 +79,13 @@ async def served(
         await runner.cleanup()
 
 
-def _app(registry: "CollectorRegistry", ready: Callable[[], bool]) -> "web.Application":
+def _app(figures: "Figures", ready: Callable[[], bool]) -> "web.Application":
     from aiohttp import web
-    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+    from steelyard.figures import CONTENT_TYPE
 
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=await figures.text(), headers={"Content-Type": CONTENT_TYPE})
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")

@@ -2,9 +2,10 @@
 
 import aiohttp
 import pytest
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import Counter
 
 from steelyard.errors import SteelyardError
+from steelyard.figures import Figures
 from steelyard.monitoring import Address, address, listen_address, served
 
 
@@ -46,10 +47,10 @@ def test_a_pod_is_reached_from_outside_and_a_machine_is_not(
 
 
 async def test_metrics_and_health_are_served() -> None:
-    registry, ready = CollectorRegistry(), [False]
-    Counter("looks", "Looks.", registry=registry).inc()
+    figures, ready = Figures(), [False]
+    Counter("looks", "Looks.", registry=figures.registry).inc()
     async with (
-        served(Address("127.0.0.1", 0), registry, lambda: ready[0]) as url,
+        served(Address("127.0.0.1", 0), figures, lambda: ready[0]) as url,
         aiohttp.ClientSession() as http,
     ):
 
@@ -65,8 +66,8 @@ async def test_metrics_and_health_are_served() -> None:
 
 
 async def test_a_port_that_is_taken_is_said() -> None:
-    async with served(Address("127.0.0.1", 0), CollectorRegistry()) as url:
+    async with served(Address("127.0.0.1", 0), Figures()) as url:
         port = int(url.split(":")[2].split("/")[0])
         with pytest.raises(SteelyardError, match=f"cannot listen on 127.0.0.1:{port}"):
-            async with served(Address("127.0.0.1", port), CollectorRegistry()):
+            async with served(Address("127.0.0.1", port), Figures()):
                 pass

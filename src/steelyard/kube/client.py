@@ -4,6 +4,7 @@ Thin on purpose: one call is one request, nothing is retried (the work queue doe
 request whose outcome is unknown raises Unreachable or ServerTimeout.
 """
 
+import re
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +22,7 @@ from steelyard.kube.errors import ApiError, Unreachable, error_from_status
 from steelyard.kube.exec_login import ExecLogin
 from steelyard.kube.kubeconfig import Token, load
 from steelyard.kube.resource import PODS
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 _PAGE = 500  # objects per list request, as kubectl
 _JSON = "application/json"
@@ -90,7 +91,7 @@ class RestCluster:
         query["limit"] = str(_PAGE)
         while True:
             page = await self._json("GET", path, query=query)
-            items: list[Json] = page.get("items") or []
+            items: list[Json] = sequence(page, "items")
             for item in items:  # the API says what a list holds only once
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
@@ -276,13 +277,14 @@ def _error(answer: aiohttp.ClientResponse, body: bytes) -> ApiError:
         status: Any = orjson.loads(body)
     except orjson.JSONDecodeError:  # a proxy's page, or the plain text of an unknown path
         status = {"message": body[:500].decode(errors="replace")}
-    if not isinstance(status, dict):
-        status = {}
+    # A proxy answers in JSON of its own: only an object's parts of the right kind are a Status's.
+    status = status if isinstance(status, dict) else {}
+    details = status.get("details") if isinstance(status.get("details"), dict) else None
     # API servers that are overloaded say when to come again in a header, proxies before them too.
     wait = answer.headers.get("Retry-After", "")
-    if wait.isdigit():
-        status["details"] = {"retryAfterSeconds": int(wait), **(status.get("details") or {})}
-    return error_from_status({**status, "code": answer.status})
+    if re.fullmatch("[0-9]{1,9}", wait):
+        details = {"retryAfterSeconds": int(wait), **(details or {})}
+    return error_from_status({**status, "details": details, "code": answer.status})
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

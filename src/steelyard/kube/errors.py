@@ -116,7 +116,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 def error_from_status(status: Json) -> ApiError:
     """The exception for a `Status` object; its reason decides, and where that is unknown, its code."""
     code = int(status.get("code") or 500)
-    reason = status.get("reason") or ""
+    reason = str(status.get("reason") or "")
     kind = _BY_REASON.get(reason) or _BY_STATUS.get(code, ApiError)
     message = status.get("message") or reason or f"the server answered {code}"
     return kind(message, status=code, reason=reason, details=status.get("details"))

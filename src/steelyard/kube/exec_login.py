@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from steelyard.kube.errors import Unauthorized
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 Mode = Literal["Never", "IfAvailable", "Always"]
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -82,13 +82,13 @@ def plugin_of(given: Json, cluster: Json, folder: Path) -> Plugin:
     if "/" in command:  # else it is looked up in PATH
         command = str(folder / command)
     try:
-        env = {str(variable["name"]): str(variable["value"]) for variable in given.get("env") or ()}
+        env = {str(variable["name"]): str(variable["value"]) for variable in sequence(given, "env")}
     except (KeyError, TypeError):
         raise BadPlugin("exec.env: should be a list of {name, value}") from None
     return Plugin(
         version,
         command,
-        tuple(map(str, given.get("args") or ())),
+        tuple(map(str, sequence(given, "args"))),
         env,
         str(given.get("installHint") or ""),
         mode or "IfAvailable",

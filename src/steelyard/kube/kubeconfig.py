@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.kube.exec_login import BadPlugin, ExecLogin, plugin_of, with_certificate
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
@@ -77,7 +77,17 @@ def load(path: Path | None = None, *, context: str | None = None) -> Access:
         return _access(_config(path).get(context))
     except BadPlugin as error:
         raise KubeconfigError(f"cannot use the kubeconfig: {error}") from error
-    except (ConfigError, KeyError, OSError, msgspec.ValidationError, yaml.YAMLError, TypeError) as error:
+    except (
+        AttributeError,  # a list or nothing in place of the whole
+        ConfigError,
+        KeyError,
+        OSError,
+        RecursionError,
+        TypeError,
+        ValueError,  # no UTF-8, no base64, a date that is none
+        msgspec.ValidationError,
+        yaml.YAMLError,
+    ) as error:
         raise KubeconfigError(f"cannot use the kubeconfig: {error}") from error
 
 
@@ -154,7 +164,7 @@ def _information(config: "SingleConfig", written: Json) -> Json:
     if authority := written.get("certificate-authority"):
         content = Path(config.abs_file(authority)).read_bytes()
         values["certificate-authority-data"] = base64.b64encode(content).decode()
-    for extension in written.get("extensions") or ():
+    for extension in sequence(written, "extensions"):
         if extension.get("name") == _EXTENSION:
             values["config"] = extension.get("extension")
     return values

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from steelyard.kube.objects import spec_of
 from steelyard.kube.resource import LEASES
 from steelyard.types import Json
 
@@ -157,7 +158,7 @@ class LeaderElector:
             self._seen, self._unchanged_since = version, self._clock.monotonic()
 
     def _free(self) -> bool:
-        spec = (self._lease or {}).get("spec") or {}
+        spec = spec_of(self._lease)
         holder = spec.get("holderIdentity")
         if holder in (None, "", self.identity) or self._has_ended(str(holder)):
             return True
@@ -165,10 +166,10 @@ class LeaderElector:
         return self._clock.monotonic() >= self._unchanged_since + float(duration)
 
     def _holds(self, lease: Json | None) -> bool:
-        return lease is not None and (lease.get("spec") or {}).get("holderIdentity") == self.identity
+        return lease is not None and spec_of(lease).get("holderIdentity") == self.identity
 
     def _claim(self) -> Json:
-        old = (self._lease or {}).get("spec") or {}
+        old = spec_of(self._lease)
         now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {
             **old,

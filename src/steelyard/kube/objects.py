@@ -1,19 +1,29 @@
 """Readers of what all objects of the API have in common: metadata, and conditions in their status.
 
-Fields that an object may leave out read as empty, so that callers need no chain of defaults.
+Fields that an object leaves out read as empty, so that callers need no chain of defaults; fields that no reader here
+names are read by `mapping` and `sequence` of `steelyard.types`.
 """
 
 from typing import Any
 
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 
-def labels_of(obj: Json) -> dict[str, str]:
-    return obj["metadata"].get("labels") or {}
+def labels_of(obj: Json | None) -> dict[str, str]:
+    """The labels; also those of a Pod template."""
+    return mapping(obj, "metadata", "labels")
 
 
-def annotations_of(obj: Json) -> dict[str, str]:
-    return obj["metadata"].get("annotations") or {}
+def annotations_of(obj: Json | None) -> dict[str, str]:
+    return mapping(obj, "metadata", "annotations")
+
+
+def finalizers_of(obj: Json | None) -> list[str]:
+    return sequence(obj, "metadata", "finalizers")
+
+
+def owner_references(obj: Json | None) -> list[dict[str, Any]]:
+    return sequence(obj, "metadata", "ownerReferences")
 
 
 def is_deleting(obj: Json) -> bool:
@@ -29,7 +39,7 @@ def identity_of(obj: Json) -> tuple[str, str]:
 def controller_of(obj: Json) -> Json | None:
     """The owner reference of the controller, if the object has one."""
     owner: Json
-    for owner in obj["metadata"].get("ownerReferences") or ():
+    for owner in owner_references(obj):
         if owner.get("controller"):
             return owner
     return None
@@ -41,22 +51,22 @@ def controller_uid(obj: Json) -> str | None:
     return owner["uid"] if owner else None
 
 
-def spec_of(obj: Json) -> Json:
+def spec_of(obj: Json | None) -> Json:
     """The specification; also that of a Pod template."""
-    return obj.get("spec") or {}
+    return mapping(obj, "spec")
 
 
-def status_of(obj: Json) -> Json:
-    return obj.get("status") or {}
+def status_of(obj: Json | None) -> Json:
+    return mapping(obj, "status")
 
 
-def conditions_of(obj: Json) -> list[dict[str, Any]]:
-    return status_of(obj).get("conditions") or []
+def conditions_of(obj: Json | None) -> list[dict[str, Any]]:
+    return sequence(obj, "status", "conditions")
 
 
-def true_condition(obj: Json, type: str) -> Json | None:
+def true_condition(obj: Json | None, type: str) -> Json | None:
     """The condition of a type, if its status is True."""
     for condition in conditions_of(obj):
-        if condition["type"] == type and condition["status"] == "True":
+        if condition.get("type") == type and condition.get("status") == "True":
             return condition
     return None

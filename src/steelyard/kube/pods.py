@@ -2,50 +2,58 @@
 
 from typing import Any
 
-from steelyard.kube.objects import conditions_of, status_of
-from steelyard.types import Json
+from steelyard.kube.objects import conditions_of, status_of, true_condition
+from steelyard.types import Json, mapping, sequence
 
 
-def phase_of(pod: Json) -> str:
+def is_terminal(pod: Json | None) -> bool:
+    """Return whether the Pod has ended: its containers never run again."""
+    return status_of(pod).get("phase") in {"Succeeded", "Failed"}
+
+
+def phase_of(pod: Json | None) -> str:
     """The Pod's phase; Pending while the kubelet has not written one."""
     return str(status_of(pod).get("phase") or "Pending")
 
 
-def conditions_by_type(pod: Json) -> dict[str, Json]:
-    return {condition["type"]: condition for condition in conditions_of(pod)}
+def conditions_by_type(pod: Json | None) -> dict[str, Json]:
+    return {condition["type"]: condition for condition in conditions_of(pod) if "type" in condition}
 
 
-def container_statuses(pod: Json) -> list[dict[str, Any]]:
+def container_statuses(pod: Json | None) -> list[dict[str, Any]]:
     """Statuses of the containers, without init containers."""
-    return status_of(pod).get("containerStatuses") or []
+    return sequence(pod, "status", "containerStatuses")
 
 
-def init_container_statuses(pod: Json) -> list[dict[str, Any]]:
-    return status_of(pod).get("initContainerStatuses") or []
+def init_container_statuses(pod: Json | None) -> list[dict[str, Any]]:
+    return sequence(pod, "status", "initContainerStatuses")
 
 
-def all_container_statuses(pod: Json) -> list[dict[str, Any]]:
+def all_container_statuses(pod: Json | None) -> list[dict[str, Any]]:
     """Statuses of init containers, then of containers, in the order in which they start."""
     return [*init_container_statuses(pod), *container_statuses(pod)]
 
 
+def containers_of(spec: Json | None) -> list[dict[str, Any]]:
+    """Init containers, then containers, of the specification of a Pod, in the order in which they start."""
+    return [*sequence(spec, "initContainers"), *sequence(spec, "containers")]
+
+
 def waiting_state(container: Json) -> Json:
     """The `waiting` state of a container status; empty when it does not wait."""
-    return (container.get("state") or {}).get("waiting") or {}
+    return mapping(container, "state", "waiting")
 
 
 def terminated_state(container: Json) -> Json | None:
     """The `terminated` state of a container status, if it has ended for now."""
-    return (container.get("state") or {}).get("terminated") or None
+    return mapping(container, "state", "terminated") or None
 
 
 def last_termination(container: Json) -> Json | None:
     """The end of the container before its last restart, if the kubelet restarted it."""
-    return (container.get("lastState") or {}).get("terminated") or None
+    return mapping(container, "lastState", "terminated") or None
 
 
-def is_ready(pod: Json) -> bool:
+def is_ready(pod: Json | None) -> bool:
     """Return whether the condition Ready holds."""
-    return any(
-        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions_of(pod)
-    )
+    return true_condition(pod, "Ready") is not None

@@ -6,6 +6,7 @@ Used by the in-memory double; the resources whose behaviour differs are listed a
 from datetime import datetime, timedelta
 
 from steelyard.kube.errors import Conflict, Invalid, NotFound
+from steelyard.kube.objects import spec_of, status_of
 from steelyard.kube.resource import (
     CONFIG_MAPS,
     CRDS,
@@ -117,7 +118,7 @@ def terminating(resource: Resource, obj: Json, grace_seconds: int | None, now: d
 
     Only Pods stay: those on a node that have not ended, and unless the caller forces it with a grace of 0.
     """
-    spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
+    spec, phase = spec_of(obj), status_of(obj).get("phase")
     if resource != PODS or not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return None
     grace = spec.get("terminationGracePeriodSeconds", 30) if grace_seconds is None else grace_seconds

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from steelyard.kube.errors import ApiError
+from steelyard.kube.objects import labels_of
 from steelyard.types import Json
 
 Matcher = Callable[[Json], bool]
@@ -31,7 +32,7 @@ def matcher(label_selector: str, field_selector: str) -> Matcher:
         return everything
 
     def matches(obj: Json) -> bool:
-        own = obj["metadata"].get("labels") or {}
+        own = labels_of(obj)
         return all(matches(own) for matches in labels) and all(matches(obj) for matches in fields)
 
     return matches

@@ -18,6 +18,7 @@ import orjson
 
 from steelyard.kube import rules
 from steelyard.kube.errors import AlreadyExists, Gone, NotFound
+from steelyard.kube.objects import owner_references
 from steelyard.kube.resource import Resource, resource_of
 from steelyard.types import Json
 
@@ -206,7 +207,7 @@ class Store:
         """Take one owner out of all its children."""
         for key, stored in list(self._objects.items()):
             obj: Json = orjson.loads(stored.raw)
-            owners = obj["metadata"].get("ownerReferences") or []
+            owners = owner_references(obj)
             if any(owner["uid"] == uid for owner in owners):
                 obj["metadata"]["ownerReferences"] = [owner for owner in owners if owner["uid"] != uid]
                 self._write("MODIFIED", key, obj)

@@ -83,8 +83,11 @@ async def test_a_watch_that_is_cut_off_is_unreachable(serve: Serve) -> None:
         (web.Response(text="", status=502), ApiError, "502"),
         (web.json_response(["odd"], status=500), ApiError, "500"),
         (web.json_response({}, status=429, headers={"Retry-After": "7"}), TooManyRequests, "429"),
+        (web.json_response({}, status=503, headers={"Retry-After": "²"}), ApiError, "503"),
+        (web.json_response({}, status=503, headers={"Retry-After": "9" * 5000}), ApiError, "503"),
+        (web.json_response({"details": ["odd"], "reason": ["odd"]}, status=503), ApiError, "503"),
     ],
-    ids=["a Status", "plain text", "nothing", "no object", "too many"],
+    ids=["a Status", "plain text", "nothing", "no object", "too many", "no digit", "no end", "odd details"],
 )
 async def test_refusals_become_errors(
     serve: Serve, answer: web.Response, error: type[ApiError], text: str
@@ -186,6 +189,24 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, user: Json, context: str | 
     path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", user))
     with pytest.raises(KubeconfigError, match=text):
         load(path, context=context)
+
+
+def _data(content: str) -> bytes:
+    return yaml.safe_dump(
+        kubeconfig("https://127.0.0.1:1", {}, **{"certificate-authority-data": content})
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["é".encode("latin-1"), b"[1]", b"", b"[" * 100_000, b"a: 2030-13-01", _data("abc"), _data("é")],
+    ids=["no UTF-8", "a list", "nothing", "nested without end", "no date", "no base64", "no ASCII"],
+)
+def test_a_file_that_is_no_kubeconfig_is_said(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(content)
+    with pytest.raises(KubeconfigError, match="cannot use the kubeconfig"):
+        load(path)
 
 
 async def test_logs_are_lines_with_their_times(serve: Serve) -> None:

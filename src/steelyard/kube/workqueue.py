@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 K = TypeVar("K", bound=Hashable)
+K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 
 _IDLE_TENANTS = 1000
 """Number of tenants from which on those whose whole burst is free again are forgotten."""
@@ -29,6 +30,22 @@ class Timers(Protocol):
     def time(self) -> float: ...
 
     def call_later(self, delay: float, callback: Callable[[], object]) -> Timer: ...
+
+
+class QueueMetrics(Protocol, Generic[K_contra]):
+    """Receiver of what happens to a queue's keys; `kube/metrics.py` counts it for Prometheus."""
+
+    def watch(self, length: Callable[[], int], now: Callable[[], float]) -> None:
+        """A queue begins. A process that leads a second time has a second queue."""
+        ...
+
+    def added(self, key: K_contra) -> None: ...
+
+    def taken(self, key: K_contra) -> None: ...
+
+    def done(self, key: K_contra) -> None: ...
+
+    def retried(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -64,6 +81,7 @@ class WorkQueue(Generic[K]):
         *,
         tenant: Callable[[K], Hashable] = lambda key: "",
         tenant_limit: int | None = None,
+        metrics: QueueMetrics[K] | None = None,
     ) -> None:
         self._backoff = backoff or Backoff()
         self._timers = timers
@@ -79,6 +97,9 @@ class WorkQueue(Generic[K]):
         self._later: dict[K, tuple[float, Timer]] = {}
         self._failures: dict[K, int] = {}
         self._slots: dict[Hashable, float] = {}  # when a tenant's next retry is due, were there no burst
+        self._metrics = metrics
+        if metrics is not None:
+            metrics.watch(self.__len__, lambda: self._time().time())
 
     def __len__(self) -> int:
         """Return the number of keys that wait for a worker now; keys that wait for a time do not count."""
@@ -89,15 +110,20 @@ class WorkQueue(Generic[K]):
         return len(self._working)
 
     def add(self, key: K) -> None:
+        if self._metrics is not None and key not in self._again and key not in self._waiting:
+            self._metrics.added(key)
         if key in self._working:
             self._again.add(key)
         elif key not in self._waiting:
-            self._waiting.add(key)
-            tenant = self._tenant(key)
-            keys = self._ready.setdefault(tenant, deque())
-            keys.append(key)
-            if len(keys) == 1:
-                self._offer(tenant)
+            self._wait(key)
+
+    def _wait(self, key: K) -> None:
+        self._waiting.add(key)
+        tenant = self._tenant(key)
+        keys = self._ready.setdefault(tenant, deque())
+        keys.append(key)
+        if len(keys) == 1:
+            self._offer(tenant)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Add at a later time; of several such times for one key the earliest counts."""
@@ -141,11 +167,15 @@ class WorkQueue(Generic[K]):
         self._busy[tenant] = self._busy.get(tenant, 0) + 1
         if keys:
             self._offer(tenant)
+        if self._metrics is not None:
+            self._metrics.taken(key)
         return key
 
     def done(self, key: K) -> None:
         """The worker has let go of the key, whatever came of it."""
         tenant = self._working.pop(key)
+        if self._metrics is not None:
+            self._metrics.done(key)
         full = self._busy[tenant] == self._limit
         self._busy[tenant] -= 1
         if not self._busy[tenant]:
@@ -154,12 +184,14 @@ class WorkQueue(Generic[K]):
             self._offer(tenant)
         if key in self._again:
             self._again.remove(key)
-            self.add(key)
+            self._wait(key)
 
     def retry(self, key: K) -> float:
         """Add the key after its back-off, which grows until `forget`; how long that is."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
+        if self._metrics is not None:
+            self._metrics.retried()
         seconds = max(self._backoff.of(failures), self._reserve(self._tenant(key)))
         self.add_after(key, seconds)
         return seconds

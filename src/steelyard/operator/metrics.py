@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram
 from prometheus_client import Counter as Total
+from prometheus_client import Gauge, Histogram
 
+from steelyard.figures import Figures
+from steelyard.kube.metrics import ReconcileMetrics, WorkQueueMetrics
 from steelyard.operator.training.metrics import TrainingMetrics
 
 
@@ -12,7 +14,10 @@ class Metrics:
     """Metrics in a registry of their own, so that two operators in one process do not share numbers."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.figures = Figures()
+        self.registry = self.figures.registry
+        self.work_queue = WorkQueueMetrics(self.registry, "operator")
+        self.reconciliations = ReconcileMetrics(self.registry)
         self.syncs = Total(
             "steelyard_operator_syncs",
             "Reconciliations of a resource.",

@@ -111,6 +111,8 @@ class Metrics:
         await asyncio.to_thread(import_module, "prometheus_client")  # 60 ms in which calls go on
         from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+        # A registry of its own: the library's global one adds metrics of the process, and takes a name only
+        # once.
         registry = CollectorRegistry()
         registry.register(self)
         return "200 OK", CONTENT_TYPE_LATEST, generate_latest(registry)

@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import orjson
 
+from steelyard.kube.objects import labels_of
 from steelyard.kube.resource import INFERENCE_SESSIONS, PODS, Resource
 from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Stored
@@ -52,7 +53,7 @@ class LaggingCaches:
         own = [
             (key.resource, _load(*stored, key.resource != INFERENCE_SESSIONS))
             for key, stored in sorted(self.seen.items(), key=lambda entry: entry[0][2])
-            if (peek(stored.raw)["metadata"].get("labels") or {}).get(OWNER) == uid
+            if labels_of(peek(stored.raw)).get(OWNER) == uid
         ]
         kinds = (*CHILDREN, INFERENCE_SESSIONS)
         return [obj for kind, obj in own if kind in kinds], [obj for kind, obj in own if kind == PODS]
@@ -65,11 +66,11 @@ class LaggingCaches:
 
     def watched(self, obj: Json) -> bool:
         """Return whether the watches of children show it: by its label."""
-        return ENTITY in (obj["metadata"].get("labels") or {})
+        return ENTITY in labels_of(obj)
 
     def concerns(self, resource: Json, obj: Json) -> bool:
         """Return whether a change of it makes the operator look at the resource."""
-        return bool((obj["metadata"].get("labels") or {}).get(OWNER) == resource["metadata"]["uid"])
+        return bool(labels_of(obj).get(OWNER) == resource["metadata"]["uid"])
 
     def concerned(self, resource: Json | None, stored: Stored) -> bool:
         """Remembered `concerns`; nothing concerns a resource that is not there."""

@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from steelyard.kube.objects import spec_of, status_of
 from steelyard.operator.training.conditions import holds
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 _FRAMEWORKS = {
     "TFJob": "tensorflow",
@@ -51,12 +51,12 @@ class TrainingMetrics:
     def _status(self, before: Json, after: Json) -> None:
         old, new = status_of(before), status_of(after)
         for condition in ("Created", "Succeeded", "Failed"):
-            if holds(new.get("conditions") or (), condition) and not holds(
-                old.get("conditions") or (), condition
+            if holds(sequence(new, "conditions"), condition) and not holds(
+                sequence(old, "conditions"), condition
             ):
                 self._count(condition, after)
-        known = {failure.get("uid") for failure in old.get("failures") or ()}
-        uids = [failure.get("uid") for failure in new.get("failures") or ()]
+        known = {failure.get("uid") for failure in sequence(old, "failures")}
+        uids = [failure.get("uid") for failure in sequence(new, "failures")]
         self._failed.inc(sum(uid not in known for uid in uids))
         restarts = _restarts(new) - _restarts(old)
         if restarts > 0:

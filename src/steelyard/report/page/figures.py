@@ -35,6 +35,8 @@ class _Axis:
 
     def at(self, value: float) -> float:
         share = (value - self.low) / (self.high - self.low)
+        # Rounded: floating-point digits beyond what a screen shows would differ between machines, and the
+        # bytes with them.
         return round(self.width * min(1.0, max(0.0, share)), 2)
 
     def ticks(self) -> list[tuple[float, str]]:
@@ -57,6 +59,7 @@ def intervals(title: str, metrics: Sequence[Metric]) -> Figure:
     """Each metric as a dot with its 95 % interval, on an axis cut to where the intervals lie."""
     known = [m.estimate.low for m in metrics if m.estimate.low is not None]
     low = max(0.0, math.floor(20 * (min(known, default=0.0) - 0.01)) / 20)
+    # At least a tenth of the scale is drawn: on a shorter axis the smallest difference would look large.
     axis = _Axis(min(low, 0.9), 1.0, PLOT_WIDTH)
     rows = [(m.title, m.estimate) for m in metrics]
     cut = "" if axis.low == 0 else f" The axis starts at {100 * axis.low:.0f} %."
@@ -171,10 +174,10 @@ def reliability(certain: Calibration) -> Figure:
 def pixels(values: Sequence[float], label: str) -> Figure | None:
     """A small grey picture of n² numbers, lightest where they are lowest.
 
-    None where they are no square of 2 to 32 pixels.
+    None where they are no square of 2 to 32 pixels, or not all finite.
     """
     side = math.isqrt(len(values))
-    if side * side != len(values) or not 2 <= side <= 32:
+    if side * side != len(values) or not 2 <= side <= 32 or not all(map(math.isfinite, values)):
         return None
     low, high = min(values), max(values)
     levels: dict[int, list[str]] = {}

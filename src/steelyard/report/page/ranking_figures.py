@@ -96,6 +96,7 @@ def _steps(curve: Curve) -> str:
 
 
 def _number(value: float) -> str:
+    # A tenth of a unit is below what a screen shows, and curves are most of a page's bytes.
     return f"{value:.1f}".removesuffix(".0")
 
 

@@ -64,3 +64,8 @@ def test_a_picture_is_darkest_where_values_are_highest() -> None:
     assert '<path d="M1 0h1v1h-1z" fill-opacity="1.0"/>' in figure.svg
     assert '<path d="M0 1h1v1h-1z" fill-opacity="0.5"/>' in figure.svg
     assert pixels([3, 3, 3, 3], "even") is not None
+
+
+@pytest.mark.parametrize("strange", [float("nan"), float("inf")])
+def test_numbers_without_a_size_are_no_picture(strange: float) -> None:
+    assert pixels([1, 2, strange, 4], "x") is None

@@ -104,6 +104,7 @@ def check_nameless(rubric: Rubric, right: Answer) -> None:
     needed = [name for name in rubric.columns if not optional(name) and value(name, right.row) is not None]
     if not needed:
         return
+    # A number that no other part of a message has by chance.
     empty = Answer(4711, right.replication, dict.fromkeys(right.row), right.responses)
     try:
         rubric.score(empty)

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
+
+from steelyard.figures import Figures
+from steelyard.kube.metrics import ReconcileMetrics, WorkQueueMetrics
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 
@@ -10,8 +13,12 @@ _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 class OrchestratorMetrics:
     """Admissions, and those who wait."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        registry = registry or CollectorRegistry()
+    def __init__(self, figures: Figures | None = None) -> None:
+        figures = Figures() if figures is None else figures
+        self.leading = figures.leading
+        registry = figures.registry
+        self.work_queue = WorkQueueMetrics(registry, "orchestrator")
+        self.reconciliations = ReconcileMetrics(registry)
         self.admitted = Counter(
             "steelyard_orchestrator_admitted", "Workflows admitted.", ["kind"], registry=registry
         )
@@ -37,6 +44,11 @@ class OrchestratorMetrics:
         self._waiting = Gauge(
             "steelyard_orchestrator_waiting", "Workflows that wait, by reason.", ["reason"], registry=registry
         )
+
+    def stop(self) -> None:
+        """Another process leads: what it holds is for that one to say."""
+        self.held.set(0)
+        self._waiting.clear()
 
     def count_waiting(self, reasons: Mapping[str, int]) -> None:
         self._waiting.clear()

@@ -1,0 +1,82 @@
+"""Datasets of a workflow: the files that it reads and writes, under the names that OpenLineage gives to files.
+
+OpenLineage names files by the store (`s3://BUCKET`, `file`) and the path in it, so that other programs that read or
+write the same files name them alike.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from steelyard.schema.base import DyffEntity
+from steelyard.schema.dataset import Dataset
+from steelyard.schema.entities import PLURALS
+from steelyard.schema.evaluation import Evaluation
+from steelyard.services.orchestrator.manifest import KUBE, Unresolvable, manifest
+
+_KINDS = {plural: kind for kind, plural in PLURALS.items()}
+
+
+@dataclass(frozen=True)
+class Files:
+    """One dataset: where its files lie, as OpenLineage names it, and the entity that they belong to, if any."""
+
+    namespace: str
+    name: str
+    entity: str | None = None
+
+
+def files_of(entity: DyffEntity, storage: str) -> tuple[list[Files], list[Files]]:
+    """Return what the entity's workflow reads, and what it writes, below the URL of the storage."""
+    if entity.dump()["kind"] not in KUBE:
+        return [], []
+    try:
+        spec = manifest(entity)["spec"]["storage"]
+    except Unresolvable:
+        return [], []  # it fails for that, and nothing is read or written
+    places: Mapping[str, str] = spec["inputs"]
+    inputs = [_files(place, storage) for place in sorted(set(places.values()))]
+    # A service has no files of its own; its model's are what an evaluation of it reads.
+    if isinstance(entity, Evaluation) and (model := entity.inferenceSession.inferenceService.model):
+        used = _files(f"{PLURALS['Model']}/{model.id}", storage)
+        inputs += [used] if used not in inputs else []
+    return inputs, [_files(spec["output"], storage)] if "output" in spec else []
+
+
+def _files(place: str, storage: str) -> Files:
+    url = urlsplit(storage)
+    plural, _, id = place.partition("/")
+    entity = id if plural in _KINDS else None
+    if url.scheme == "file":
+        return Files("file", f"{url.path.rstrip('/')}/{place}", entity)
+    path = url.path.strip("/")
+    return Files(f"{url.scheme}://{url.netloc}", f"{path}/{place}" if path else place, entity)
+
+
+def version_of(entity: DyffEntity) -> str:
+    """Return the version of an entity's files. They never change once they are there, so one entity has one."""
+    if not isinstance(entity, Dataset):
+        return entity.id
+    lines = sorted(f"{artifact.path} {artifact.digest.md5 or ''}\n" for artifact in entity.artifacts)
+    return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
+
+
+def fields_of(entity: DyffEntity) -> list[tuple[str, str]]:
+    """Return the names and types of the rows' fields; nothing where the entity has none that can be read."""
+    match entity:
+        case Dataset():
+            schema = entity.schema_.arrowSchema
+        case Evaluation():
+            schema = entity.inferenceSession.inferenceService.interface.outputSchema.arrowSchema
+        case _:
+            return []
+    import pyarrow as pa
+
+    try:
+        arrow = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema, validate=True)))
+    # Whoever uploads a dataset names its schema: one that is none is no reason to tell nothing.
+    except (ValueError, OSError, pa.ArrowException):
+        return []
+    return [(field.name, str(field.type)) for field in arrow]

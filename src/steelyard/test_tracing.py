@@ -1,0 +1,107 @@
+"""Treatment of a `traceparent`, and when a process sends spans."""
+
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from steelyard import tracing
+from steelyard.tracing import environment_for_steps, span, traced, valid
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "x",
+        PARENT.upper(),
+        f"{PARENT}-more",
+        PARENT.replace("00-", "ff-", 1),
+        PARENT.replace("0af7651916cd43dd8448eb211c80319c", "0" * 32),
+        PARENT.replace("b7ad6b7169203331", "0" * 16),
+    ],
+)
+def test_what_is_no_traceparent_is_ignored(text: str | None) -> None:
+    assert valid(text) is None
+    with span("work", text, root=True) as opened:
+        assert opened.traceparent is None
+
+
+def test_a_callers_traceparent_goes_on_where_no_spans_are_sent() -> None:
+    with traced("test", environment={}), span("work", PARENT, root=True) as opened:
+        opened.set("name", "value")
+        opened.fail("reason")
+        assert opened.traceparent == PARENT
+    assert environment_for_steps() == {}
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "true"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+    ],
+    ids=["nothing", "disabled", "no exporter", "another protocol"],
+)
+def test_nothing_is_imported_where_no_spans_are_sent(
+    environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)  # an import of it fails
+    with traced("test", environment=environment), span("work", PARENT) as opened:
+        assert opened.traceparent == PARENT
+
+
+def test_a_missing_extra_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with traced("test", "http://127.0.0.1:9", {}), span("work", PARENT) as opened:
+        assert opened.traceparent == PARENT
+    assert "pip install 'steelyard[otel]'" in caplog.text
+
+
+def test_a_receiver_that_is_away_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracing, "FLUSH_SECONDS", 0.05)
+    # Nobody answers at this address of documentation (RFC 5737): a connection to it would hang.
+    with traced("test", "http://192.0.2.1:4318", {}):
+        assert environment_for_steps() == {
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://192.0.2.1:4318/v1/traces"
+        }
+        with span("outer", None, root=True) as outer, span("inner", outer.traceparent) as inner:
+            assert outer.traceparent is not None
+            assert inner.traceparent is not None
+            assert outer.traceparent[:36] == inner.traceparent[:36]
+            assert outer.traceparent != inner.traceparent
+        with span("alone", None) as alone:
+            assert alone.traceparent is None
+    assert environment_for_steps() == {}
+
+
+def test_a_receiver_that_is_away_is_told_of_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.05")
+    with traced("test", "http://127.0.0.1:9", {}):
+        for _ in range(3):
+            with span("work", None, root=True):
+                pass
+            assert tracing._provider is not None
+            tracing._provider.force_flush()
+    assert [record.getMessage() for record in caplog.records] == [
+        "traces: http://127.0.0.1:9/v1/traces does not take spans, which are lost until it does"
+    ]
+
+
+def test_a_password_for_the_receiver_is_not_handed_to_steps() -> None:
+    environment = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9",
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization=secret",
+        "OTEL_TRACES_SAMPLER": "always_off",
+    }
+    with traced("test", environment=environment):
+        assert set(environment_for_steps()) == {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_SAMPLER"}
