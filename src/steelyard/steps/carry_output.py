@@ -157,6 +157,8 @@ def inside(folder: Path, path: str) -> Iterator[BinaryIO]:
     that was really opened.
     """
     with os.fdopen(_opened(folder, path), "rb") as source:
+        # The path of what was opened, not of what was asked: a link that is swapped after a check would pass
+        # it.
         real = Path(os.readlink(f"/proc/self/fd/{source.fileno()}"))
         if not real.is_relative_to(folder.resolve()):
             raise StepFailed(INVALID, f"{path} is a link that leads out of the output", permanent=True)
@@ -189,11 +191,13 @@ def claims(folder: Path) -> dict[str, str]:
     if not isinstance(said, dict):
         message = f"{LINEAGE} should be an object such as {{'data': 'sha256:…'}}"
         raise StepFailed(INVALID, message, permanent=True)
+    # Its words go into a status of at most 4 KiB, beside the digests.
     return {name: str(said[name])[:256] for name in CLAIMS if name in said}
 
 
 def digest_of(files: Sequence[VolumeFile]) -> str:
     """One digest of many files: that of the lines that `sha256sum` prints for them, in the order of their paths."""
+    # Whoever has the files can compute it by `sha256sum` alone.
     lines = "".join(f"{file.sha256}  {file.path}\n" for file in sorted(files, key=lambda file: file.path))
     return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 

@@ -30,6 +30,7 @@ from steelyard.schema.steps import (
 )
 from steelyard.steps.kept_log import KeptLog, kept_log
 from steelyard.storage.store import ObjectMissing, StorageFull
+from steelyard.tracing import TRACEPARENT, span, traced
 
 ROOM_SECONDS = 5.0
 """Seconds between two tries to write to a folder whose disk is full."""
@@ -54,7 +55,7 @@ class Log:
     """JSON lines on standard output: `time`, `level`, `step`, `message`, then the fields given."""
 
     def __init__(self, step: str, out: TextIO | None = None) -> None:
-        self._step = step
+        self.step = step
         self._out = out or sys.stdout
         self.kept: KeptLog | None = None
         """Second destination of the lines, if any."""
@@ -72,7 +73,7 @@ class Log:
         line = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "level": level,
-            "step": self._step,
+            "step": self.step,
             "message": message,
             **fields,
         }
@@ -110,6 +111,16 @@ def execute(main: StepMain, log: Log, path: Path) -> int:
         return _last_words(log, *config)
     # While its disk is full, Python would take another folder, or say that there is none.
     tempfile.tempdir = os.environ.get("TMPDIR") or tempfile.tempdir
+    with traced("step"), span(log.step, os.environ.get(TRACEPARENT), kind="consumer") as opened:
+        status = _run(main, log, config)
+        opened.set("process.exit.code", status)
+        if status != EXIT_OK:
+            opened.fail(f"exit {status}")
+    return status
+
+
+def _run(main: StepMain, log: Log, config: StepConfig) -> int:
+    # One runner for the step and the end of its log: the loop must outlive the step, however that ends.
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         log.kept = kept_log(config)
         status = _last_words(log, *_outcome(runner, _once_room(main, config, log), log.kept))
@@ -140,6 +151,7 @@ async def _once_room(main: StepMain, config: StepConfig, log: Log) -> str | None
 def _configuration(path: Path) -> StepConfig | tuple[Termination, int]:
     try:
         return StepConfig.model_validate_json(path.read_bytes())
+    # A mount may be late: worth a retry, unlike a file that is wrong.
     except FileNotFoundError:
         return Termination(code="InputMissing", message=f"--config {path}: there is no such file"), EXIT_RETRY
     except ValidationError as error:

@@ -40,6 +40,7 @@ async def main(config: StepConfig, log: Log) -> None:
             now=lambda: datetime.now(UTC),
             jitter=random.random,
             log=log,
+            # A file names addresses of somebody's choice, which need not be Pods of Steelyard's.
             identity_port=None if config.replicas.startswith("file:") else IDENTITY_PORT,
             absence=Absence(gone_seconds=gone),
             watch=(metrics := Metrics()).watch,
@@ -48,6 +49,8 @@ async def main(config: StepConfig, log: Log) -> None:
         plan = plan_of(spec)
         plan = replace(
             plan,
+            # Weights belong to what is asked: an attempt after the model was replaced must not go on with its
+            # answers.
             identity={**plan.identity, "volumes": await served_volumes(spec)},
             wait_for_server=_seconds(spec, WAIT_FOR_SERVER_OPTION, plan.wait_for_server),
         )

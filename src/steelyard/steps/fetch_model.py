@@ -50,6 +50,8 @@ class Fetching:
         if self.now is None:
             return self.done, ""
         arrived = self._arrived() if self.sizes_known else 0
+        # Libraries fetch into files of their own size, such as with a piece read ahead: never more than the
+        # file.
         return min(self.total, self.done + min(arrived, self.weight(self.now))), self.now.path
 
     def _arrived(self) -> int:
@@ -87,6 +89,7 @@ async def _keep(output: Store, remote: RemoteFile, scratch: Path, fetching: Fetc
     fetching.now = remote
     local = scratch / "file"
     await remote.fetch(local)
+    # Before it is kept: files in storage are create-only, so a wrong one would stay.
     await asyncio.to_thread(remote.check, local)
     kept = await keep(output, remote.path, local)
     fetching.done += fetching.weight(remote)

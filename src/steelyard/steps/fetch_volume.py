@@ -47,6 +47,8 @@ async def copy(store: Store, folder: Path) -> int:
     for path, sha256 in expected.items():
         target = folder / checked_path(path, "a file of the volume")
         target.parent.mkdir(parents=True, exist_ok=True)
+        # Renamed when checked: a runner that starts early, or an attempt that is killed, sees no half of a
+        # model.
         partial = target.with_name(f".{target.name}.partial")
         await store.download(path, partial)
         if sha256 is not None and (digest := await asyncio.to_thread(sha256_of, partial)) != sha256:

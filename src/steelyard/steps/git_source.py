@@ -41,6 +41,7 @@ async def git_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
     entries = await _in_thread(lambda: _checked_out(url, scratch))
     if not entries:
         raise StepFailed(FETCH_FAILED, f"{url} holds no files", permanent=True)
+    # The address that Git LFS specifies for a repository without one of its own in `.lfsconfig`.
     lfs = HTTPLFSClient(f"{url.rstrip('/').removesuffix('.git')}.git/info/lfs")
     return [_file(lfs, path, local) for path, local in entries]
 
@@ -55,7 +56,12 @@ def _checked_out(url: str, scratch: Path) -> list[tuple[str, Path]]:
         commit = repo[_fetched(url, repo)]
         assert isinstance(commit, Commit)
         for number, entry in enumerate(iter_tree_contents(repo.object_store, commit.tree)):
-            path = entry.path.decode()
+            # Git's paths are bytes; the keys of a storage are text.
+            try:
+                path = entry.path.decode()
+            except UnicodeDecodeError as error:
+                text = f"the path {entry.path!r} is not UTF-8, and cannot be kept"
+                raise StepFailed(FETCH_FAILED, text, permanent=True) from error
             # Files about the repository itself; the model's files are complete without them.
             if path.rpartition("/")[2] in NOT_KEPT:
                 continue
@@ -104,6 +110,8 @@ def _large(lfs: HTTPLFSClient, pointer: LFSPointer, local: Path) -> None:
     action = _download(answer.objects, pointer.oid)
     with (
         urllib3.PoolManager() as http,
+        # The LFS server names the address and its headers; the repository's own credentials must not go
+        # there.
         http.request("GET", action[0], headers=action[1], preload_content=False) as response,
     ):
         if response.status >= 400:

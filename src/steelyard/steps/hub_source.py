@@ -50,7 +50,12 @@ async def hub_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
         async def fetch(local: Path) -> None:
             got = await _in_thread(
                 lambda: hf_hub_download(
-                    repo, name, revision=commit, local_dir=scratch / "hub", endpoint=endpoint
+                    # The commit, not the branch: it may move while files are fetched.
+                    repo,
+                    name,
+                    revision=commit,
+                    local_dir=scratch / "hub",
+                    endpoint=endpoint,
                 )
             )
             await asyncio.to_thread(shutil.move, got, local)

@@ -123,6 +123,7 @@ async def whole_log(store: Store, own: str = "") -> AsyncIterator[bytes]:
         pods.setdefault(info.key.removeprefix(LOG_PIECES).partition("/")[0], []).append(
             await store.get(info.key)
         )
+    # By the first line's own time: names of Pods are random, and storage has no order of arrival.
     begins = {pod: str(_line(pieces[0].partition(b"\n")[0]).get("time", "")) for pod, pieces in pods.items()}
     for pod in sorted(pods, key=lambda pod: (begins[pod], pod)):
         for piece in pods[pod]:

@@ -46,6 +46,7 @@ def _request(spec: AuditResourceSpec) -> Request:
     if not ids:
         raise StepFailed("BadConfiguration", "spec.storage.inputs: names no report", permanent=True)
     for key in ids:
+        # The id becomes a path of the output and of the page's links.
         if not _ID.fullmatch(key):
             message = f"spec.storage.inputs: {key!r} should be a report's id"
             raise StepFailed("BadConfiguration", message, permanent=True)

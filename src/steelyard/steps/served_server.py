@@ -38,6 +38,7 @@ async def servers_recorded(
         looking.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await looking
+        # Nobody told a version: that the service was asked is recorded all the same.
         if not recorder.versions:
             await recorder.record("")
 
@@ -63,6 +64,7 @@ class _Recorder:
                     with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
                         async with session.get(f"{address}{self._path}", allow_redirects=False) as response:
                             version = version_in(orjson.loads(await response.read()))
+                        # Only after an answer: a replica that still loads is asked again.
                         self._asked.add(address)
                         if version not in self.versions:
                             await self.record(version)

@@ -29,6 +29,7 @@ async def _content(spec: EvaluationResourceSpec, name: str) -> Json:
     store = input_store(spec.storage.inputs, name)
     try:
         raw = await store.get(MANIFEST)
+    # Volumes of earlier versions have no manifest: their files are unknown, which the report says.
     except ObjectMissing:
         return {}
     files = VolumeManifest.model_validate_json(raw).files

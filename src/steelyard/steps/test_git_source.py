@@ -31,13 +31,13 @@ class Quiet(WSGIRequestHandler):
         pass
 
 
-def make_repository(path: Path, link: bool = False) -> Repo:
+def make_repository(path: Path, link: bool = False, name: bytes = b"a.json") -> Repo:
     """README, config/a.json, and model.bin as a pointer; an older commit held something else."""
     path.mkdir()
     repo = Repo.init_bare(str(path))
     pointer = LFSPointer(OID, len(WEIGHTS)).to_bytes()
     inner = Tree()
-    inner.add(b"a.json", 0o100644, _blob(repo, b"{}"))
+    inner.add(name, 0o100644, _blob(repo, b"{}"))
     repo.object_store.add_object(inner)
     tree = Tree()
     tree.add(b".gitattributes", 0o100644, _blob(repo, b"*.bin filter=lfs diff=lfs merge=lfs -text\n"))
@@ -167,5 +167,16 @@ async def test_symbolic_links_are_refused(tmp_path: Path) -> None:
         try:
             with pytest.raises(StepFailed, match="link is a symbolic link"):
                 await _fetch(tmp_path, f"{server.base}/model.git")
+        finally:
+            server.close()
+
+
+async def test_a_path_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    with make_repository(tmp_path / "repository", name="é.json".encode("latin-1")) as repo:
+        server = Server(repo)
+        try:
+            with pytest.raises(StepFailed, match="is not UTF-8") as failure:
+                await _fetch(tmp_path, f"{server.base}/model.git")
+            assert failure.value.permanent
         finally:
             server.close()

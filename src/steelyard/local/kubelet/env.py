@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as field_of
 
+from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet.quantity import number
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 _REFERENCE = re.compile(r"\$(\$|\(([^()\s]*)\))")
 
@@ -60,9 +61,9 @@ def field(path: str, pod: Json, facts: Facts) -> str:
     if path in plain:
         return str(plain[path])
     if match := re.fullmatch(r"metadata\.(labels|annotations)\['([^']+)'\]", path):
-        return str((metadata.get(match[1]) or {}).get(match[2], ""))
+        return str(mapping(metadata, match[1]).get(match[2], ""))
     if path in ("metadata.labels", "metadata.annotations"):
-        pairs = (metadata.get(path.split(".")[1]) or {}).items()
+        pairs = mapping(metadata, path.split(".")[1]).items()
         return "\n".join(f'{key}="{value}"' for key, value in sorted(pairs))
     raise Unsupported(f"fieldRef {path!r} is not implemented")
 
@@ -72,7 +73,7 @@ def resource_field(source: Json, container: Json, facts: Facts) -> str:
     kind, _, name = source["resource"].partition(".")
     if kind not in ("limits", "requests"):
         raise Unsupported(f"resourceFieldRef {source['resource']!r} is not implemented")
-    amounts = (container.get("resources") or {}).get(kind) or {}
+    amounts = mapping(container, "resources", kind)
     absent = facts.allocatable.get(name, 0.0) if kind == "limits" else 0.0
     amount = number(amounts[name]) if name in amounts else absent
     # As Kubernetes: rounded up, and a divisor of 0 counts as 1.
@@ -86,10 +87,10 @@ def contents(kind: str, name: str, objects: Objects, optional: bool) -> dict[str
         if optional:
             return None
         raise ConfigMissing(f"{kind.lower()} {name!r} not found")
-    data = source.get("data") or {}
+    data = mapping(source, "data")
     if kind == "Secret":
         return {key: base64.b64decode(value) for key, value in data.items()}
-    binary = {key: base64.b64decode(value) for key, value in (source.get("binaryData") or {}).items()}
+    binary = {key: base64.b64decode(value) for key, value in mapping(source, "binaryData").items()}
     return {**{key: str(value).encode() for key, value in data.items()}, **binary}
 
 
@@ -126,13 +127,13 @@ def _value_from(variable: Json, container: Json, pod: Json, facts: Facts, object
 def environment(container: Json, pod: Json, facts: Facts, objects: Objects) -> dict[str, str]:
     """The variables that the container's manifest sets, in order; later ones see earlier ones."""
     env: dict[str, str] = {}
-    for source in container.get("envFrom") or ():
+    for source in sequence(container, "envFrom"):
         kind = "ConfigMap" if "configMapRef" in source else "Secret"
         reference = source["configMapRef" if kind == "ConfigMap" else "secretRef"]
         values = contents(kind, reference["name"], objects, bool(reference.get("optional"))) or {}
         prefix, name = source.get("prefix", ""), reference["name"]
         env |= {prefix + key: _text(value, key, kind, name) for key, value in values.items()}
-    for variable in container.get("env") or ():
+    for variable in sequence(container, "env"):
         if variable.get("valueFrom"):
             value = _value_from(variable, container, pod, facts, objects)
         else:
@@ -149,16 +150,16 @@ def references(pod: Json) -> set[tuple[str, str]]:
 
 def _references(pod: Json) -> Iterator[tuple[str, str]]:
     spec = pod["spec"]
-    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        for source in container.get("envFrom") or ():
+    for container in containers_of(spec):
+        for source in sequence(container, "envFrom"):
             for field_name, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
                 if field_name in source:
                     yield kind, source[field_name]["name"]
-        for variable in container.get("env") or ():
+        for variable in sequence(container, "env"):
             for field_name, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
-                if field_name in (variable.get("valueFrom") or {}):
+                if field_name in mapping(variable, "valueFrom"):
                     yield kind, variable["valueFrom"][field_name]["name"]
-    for volume in spec.get("volumes") or ():
+    for volume in sequence(spec, "volumes"):
         if "configMap" in volume:
             yield "ConfigMap", volume["configMap"]["name"]
         if "secret" in volume:

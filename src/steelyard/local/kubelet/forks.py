@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import traceback
-from typing import NoReturn
+from typing import Any, Protocol
 
 from steelyard.local.kubelet import (
     binds,  # noqa: F401 - loaded here once, for all shims
@@ -35,8 +35,37 @@ def show_intent(path: str) -> None:
         ctypes.memmove(int(fields[_ARGUMENTS_AT]) + offset, path.encode().ljust(PLACE, b"\0"), PLACE)
 
 
-def become_shim(path: str, ready: int, errors: int) -> NoReturn:
-    """Become, in the fork, what `python -c ... shim.main()` would be, in a session of its own."""
+class Origin(Protocol):
+    """The process that shims are forked from, as far as a fork differs from one of another origin."""
+
+    def is_stale(self) -> bool:
+        """Tell whether no further shim should come of it."""
+
+    def show_shim(self, path: str) -> None:
+        """Show the intent's path in the command line of the fork."""
+
+    def execute(self, intent: dict[str, Any]) -> None:
+        """Take the role of exec in a container's child, or return."""
+
+
+class Bare:
+    """A process that knows shims only: programs are executed."""
+
+    def is_stale(self) -> bool:
+        return False
+
+    def show_shim(self, path: str) -> None:
+        show_intent(path)
+
+    def execute(self, _: dict[str, Any]) -> None:
+        return
+
+
+def become_shim(path: str, ready: int, errors: int, origin: Origin) -> None:
+    """Become, in the fork, what `python -c ... shim.main()` would be, in a session of its own.
+
+    `shim.Become` comes out of it in the container's child that goes on as the program, and nothing else ever does.
+    """
     code = 1
     try:
         os.setsid()
@@ -48,8 +77,10 @@ def become_shim(path: str, ready: int, errors: int) -> NoReturn:
         os.set_inheritable(ready, False)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        show_intent(path)
-        code = shim.run(path, lambda: os.close(ready))
+        origin.show_shim(path)
+        code = shim.run(path, lambda: os.close(ready), origin.execute)
+    except shim.Become:
+        raise
     except BaseException:  # noqa: BLE001 - a fork must never return into the server
         traceback.print_exc()
     sys.stderr.flush()
@@ -68,12 +99,17 @@ def main() -> None:
     """`PLACE FD`: serve requests from the socket until its other end is closed."""
     connection = socket.socket(fileno=int(sys.argv[2]))
     connection.set_inheritable(False)
+    serve(connection, Bare())
+
+
+def serve(connection: socket.socket, origin: Origin) -> None:
+    """Fork a shim for each request until the other end is closed; without an answer when the origin is stale."""
     # Forks share the pages of the loaded code; a collection would write to each object, and with that copy them.
     gc.freeze()
     signal.signal(signal.SIGCHLD, _reap)
     while True:
         request, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 2)
-        if not request:
+        if not request or origin.is_stale():
             return
         signal.pthread_sigmask(
             signal.SIG_BLOCK, {signal.SIGCHLD}
@@ -81,7 +117,8 @@ def main() -> None:
         pid = os.fork()
         if pid == 0:
             connection.close()
-            become_shim(os.fsdecode(request), *descriptors)
+            ready, errors = descriptors
+            become_shim(os.fsdecode(request), ready, errors, origin)
         for descriptor in descriptors:
             os.close(descriptor)
         process = os.pidfd_open(pid)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.runners.table import kind_of_image
+from steelyard.types import sequence
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -25,7 +26,7 @@ class Image:
 
     def argv(self, container: dict[str, list[str]]) -> list[str]:
         """The program and its arguments; `python` means the image's own."""
-        argv = [*(container.get("command") or self.command), *(container.get("args") or ())]
+        argv = [*(container.get("command") or self.command), *sequence(container, "args")]
         if argv and self.python and argv[0] in ("python", "python3"):
             argv[0] = self.python
         return argv

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import datetime
 
+from prometheus_client import Gauge
+
 from steelyard.awake import SleptSince, never_slept, utc_now
+from steelyard.figures import Figures
 from steelyard.gpu_settings import GpuSettings
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError
@@ -30,7 +33,7 @@ from steelyard.local.kubelet.guard import Guard
 from steelyard.local.kubelet.preparation import HOST_IP
 from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.scheduler import Scheduler
-from steelyard.local.kubelet.shim_processes import ForkServer
+from steelyard.local.kubelet.shim_processes import ForkServer, StepTemplate
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.worker import Node, PodWorker
 from steelyard.local.names.shown import Shown
@@ -57,7 +60,7 @@ class Kubelet:
         self.cluster, self.config, self.can, self.now = cluster, config, can, now
         self.faults = faults or Faults()
         self.events = EventRecorder(cluster, component="kubelet", instance=config.node, now=now)
-        self.shims = ForkServer(config.python)
+        self.shims = ForkServer(config.python, StepTemplate(config.python))
         self.addresses = Addresses(config.pods / ".addresses", config.network)
         sandboxes = (PodFolder(path).sandbox() for path in config.pods.iterdir() if path.is_dir())
         # Pods that outlived the last kubelet keep their addresses; without this the next new Pod would get one of
@@ -216,7 +219,7 @@ async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
         _, pending = await asyncio.wait(pending, timeout=0.1)
 
 
-async def run_kubelet(
+async def run_kubelet(  # noqa: PLR0913 (what the process shares with its other parts)
     cluster: Cluster,
     config: KubeletConfig,
     *,
@@ -225,12 +228,18 @@ async def run_kubelet(
     slept: SleptSince = never_slept,
     faults: Faults | None = None,
     now: Callable[[], datetime] = utc_now,
+    figures: Figures | None = None,
 ) -> None:
     """Runs the node's Pods until `stop`; then returns and leaves them running, for the next one to adopt."""
     config.pods.mkdir(parents=True, exist_ok=True)
     # Intents and volumes hold the values of Secrets: no other user of the machine may read them.
     os.chmod(config.pods, 0o700)
     kubelet = Kubelet(cluster, config, await abilities(config), shown, slept, faults, now)
+    if figures is not None:
+        running = Gauge(
+            "kubelet_running_pods", "Pods that have a sandbox on this node.", registry=figures.registry
+        )
+        running.set_function(lambda: sum(bool(worker.ip) for worker, _ in kubelet.workers.values()))
     await kubelet.register()
     parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.guard.run()]
     parts += [kubelet.renew_lease(), kubelet.settle(), kubelet.events.run()]

@@ -2,6 +2,7 @@
 whether it trains.
 """
 
+from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.types import Json
 
 HOST_NAME_LIMIT = 63
@@ -18,7 +19,7 @@ def of_the_host(pod: Json) -> bool:
 
 def is_training(pod: Json) -> bool:
     """Tell whether the Pod belongs to a training job, by its labels or annotations."""
-    keys = {*(pod["metadata"].get("annotations") or ()), *(pod["metadata"].get("labels") or ())}
+    keys = {*annotations_of(pod), *labels_of(pod)}
     return any(key.startswith(_TRAINING) or key == _OWN_TRAINING for key in keys)
 
 
@@ -35,9 +36,8 @@ def binds_as_asked(pod: Json) -> bool:
 
     Its annotation says so; and MPI tells its peers the addresses of network cards, with ports that the kernel chose.
     """
-    metadata = pod["metadata"]
-    annotated = (metadata.get("annotations") or {}).get(_BINDS) == "as-asked"
-    return annotated or (metadata.get("labels") or {}).get(f"{_TRAINING}operator-name") == _MPI
+    annotated = annotations_of(pod).get(_BINDS) == "as-asked"
+    return annotated or labels_of(pod).get(f"{_TRAINING}operator-name") == _MPI
 
 
 def binds_are_its_own(pod: Json, *, available: bool) -> bool:

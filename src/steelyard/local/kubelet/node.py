@@ -5,9 +5,10 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from steelyard.kube.objects import annotations_of, status_of
 from steelyard.local.gpus.gpus import ANNOTATION, PREFIX, Gpus
 from steelyard.local.kubelet.quantity import text_of
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 GPU_LOST = "GPULost"
 """Type of the Node's condition that holds while a GPU is lost, or nobody knows how they fare."""
@@ -75,15 +76,15 @@ def shown_gpus(gpus: Gpus) -> Json:
 
 def patches_for_gpus(node: Json, shown: Json, now: str) -> tuple[Json, Json]:
     """Patches of the Node's annotations and of its status. Devices of earlier days that are gone go from it."""
-    status = node.get("status") or {}
+    status = status_of(node)
     patch: Json = {}
     for key in ("capacity", "allocatable"):
         # A merge patch removes only what it names with null.
-        stale = {name: None for name in status.get(key) or {} if is_device(name)}
+        stale = {name: None for name in mapping(status, key) if is_device(name)}
         patch[key] = stale | shown[key]
     # A merge patch replaces a list as a whole: the other conditions are sent along.
-    others = [condition for condition in status.get("conditions") or () if condition["type"] != GPU_LOST]
-    known = [condition for condition in status.get("conditions") or () if condition["type"] == GPU_LOST]
+    others = [condition for condition in sequence(status, "conditions") if condition["type"] != GPU_LOST]
+    known = [condition for condition in sequence(status, "conditions") if condition["type"] == GPU_LOST]
     if shown["condition"]:
         state, reason, message = shown["condition"]
         changed = known[0]["lastTransitionTime"] if known and known[0]["status"] == state else now
@@ -92,7 +93,7 @@ def patches_for_gpus(node: Json, shown: Json, now: str) -> tuple[Json, Json]:
             "lastTransitionTime": changed, "lastHeartbeatTime": now,
         })  # fmt: skip
     patch["conditions"] = others
-    before = node["metadata"].get("annotations") or {}
+    before = annotations_of(node)
     stale = {key: None for key in before if key == ANNOTATION or key.startswith(PREFIX)}
     return {"annotations": stale | shown["annotations"]}, patch
 
@@ -136,7 +137,7 @@ def why_not(
     labels = node_labels(node)
     missing = {
         f"label {key}": f"node {node} has no label {key}={value}"
-        for key, value in (pod["spec"].get("nodeSelector") or {}).items()
+        for key, value in mapping(pod["spec"], "nodeSelector").items()
         if labels.get(key) != value
     }
     for name, wanted in requested.items():

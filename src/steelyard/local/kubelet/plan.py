@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from steelyard.awake import SleptSince, never_slept, pause_lasts
 from steelyard.local.kubelet.records import Failure, Run
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 HEALTHY_SECONDS = 600  # a run as long as this forgives earlier crashes
 
@@ -85,7 +85,7 @@ def decide(pod: Json, runs: Runs, failure: Failure | None, *, now: datetime, cra
         return Plan(stop=alive, ended=not alive)
     # Kubernetes' rule: an init container that has succeeded does not run again, whatever the Pod's policy is.
     init_policy = "OnFailure" if policy == "Always" else policy
-    for container in spec.get("initContainers") or ():
+    for container in sequence(spec, "initContainers"):
         run = runs.get(container["name"])
         if run is not None and run.succeeded:
             continue

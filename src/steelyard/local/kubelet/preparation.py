@@ -21,7 +21,7 @@ from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.shim_processes import SOURCE
 from steelyard.local.kubelet.splice import Mount
 from steelyard.local.names.folder import folder_of, namespace_file
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 HOST_IP = "127.0.0.1"
 MARKER = "STEELYARD_CONTAINER"
@@ -61,7 +61,7 @@ def _argv(
     container: Json, image: images.Image, env: Mapping[str, str], moved: Mapping[str, str]
 ) -> list[str]:
     def given(key: str) -> list[str]:
-        return [rewrite(expand(text, env), moved) for text in container.get(key) or ()]
+        return [rewrite(expand(text, env), moved) for text in sequence(container, key)]
 
     argv = image.argv({"command": given("command"), "args": given("args")})
     if not argv:
@@ -100,7 +100,7 @@ class RunPreparer:
         facts = Facts(sandbox.ip, HOST_IP, self.config.node, self.config.allocatable())
         folders = {
             volume["name"]: self._volume(volume, pod, facts, objects)
-            for volume in pod["spec"].get("volumes") or ()
+            for volume in sequence(pod["spec"], "volumes")
         }
         env = environment(container, pod, facts, objects)
         base = self.folder.base(container["name"], attempt)

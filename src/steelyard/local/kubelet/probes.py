@@ -6,9 +6,10 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from steelyard.kube.pods import container_statuses
 from steelyard.local.kubelet.records import PodFolder, Run
 from steelyard.local.kubelet.shim_processes import program
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
@@ -82,13 +83,11 @@ class Probes:
                 self._begin(pod, container, running[name], ip)
 
     def _begin(self, pod: Json, container: Json, run: Run, ip: str) -> None:
-        statuses = {
-            status["name"]: status for status in (pod.get("status") or {}).get("containerStatuses") or ()
-        }
+        statuses = {status["name"]: status for status in container_statuses(pod)}
         before = statuses.get(container["name"], {})
         # What an earlier kubelet reported of this very run still holds: a new kubelet must not take a
         # ready Pod out of its Services until its own first probe.
-        adopted = before.get("restartCount") == run.attempt and "running" in (before.get("state") or {})
+        adopted = before.get("restartCount") == run.attempt and "running" in mapping(before, "state")
         state = _Followed(
             run.attempt,
             started="startupProbe" not in container or (adopted and before.get("started", False)),
@@ -146,7 +145,7 @@ def port_of(value: int | str, container: Json) -> int:
     """A probe's port, by number or by the name of one of the container's ports."""
     if isinstance(value, int) or value.isdigit():
         return int(value)
-    ports = {port.get("name"): port["containerPort"] for port in container.get("ports") or ()}
+    ports = {port.get("name"): port["containerPort"] for port in sequence(container, "ports")}
     return int(ports[value])
 
 
@@ -191,7 +190,7 @@ async def _http(action: Json, target: Target) -> bool:
     reader, writer = await asyncio.open_connection(host, port, ssl=secure)
     try:
         headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe/steelyard", "Connection": "close"}
-        headers |= {header["name"]: header["value"] for header in action.get("httpHeaders") or ()}
+        headers |= {header["name"]: header["value"] for header in sequence(action, "httpHeaders")}
         lines = [
             f"GET {action.get('path') or '/'} HTTP/1.1",
             *(f"{name}: {value}" for name, value in headers.items()),

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from steelyard.schema.quantity import amount as amount_of
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 _LARGEST = Decimal(2**63 - 1)
 
@@ -26,9 +26,9 @@ def text_of(resource: str, amount: float) -> str:
 
 def resources_of(container: Json) -> dict[str, float]:
     """Return a container's requests, and its limits where it requests nothing of a resource."""
-    resources = container.get("resources") or {}
+    resources = mapping(container, "resources")
     # Kubernetes' rule: what is limited and not requested is requested as much as it is limited.
-    amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    amounts = {**mapping(resources, "limits"), **mapping(resources, "requests")}
     return {name: number(amount) for name, amount in amounts.items()}
 
 
@@ -44,7 +44,7 @@ def requests_of(pod: Json) -> dict[str, float]:
     """Return a Pod's requests: its containers together, or its greediest init container."""
     total = _summed(resources_of(container) for container in pod["spec"]["containers"])
     # They run one after the other, before the others: room for the greediest is enough.
-    for container in pod["spec"].get("initContainers") or ():
+    for container in sequence(pod["spec"], "initContainers"):
         for name, amount in resources_of(container).items():
             total[name] = max(total.get(name, 0.0), amount)
     return {**total, "pods": 1.0}
@@ -52,5 +52,5 @@ def requests_of(pod: Json) -> dict[str, float]:
 
 def memory_limit(container: Json) -> int | None:
     """Bytes, or None without a limit."""
-    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+    limit = mapping(container, "resources", "limits").get("memory")
     return int(number(limit)) if limit is not None else None

@@ -17,6 +17,7 @@ from typing import Protocol
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
+from steelyard.kube.objects import conditions_of, owner_references, status_of
 from steelyard.kube.resource import PODS
 from steelyard.local.faults import Faults
 from steelyard.local.gpus.gpus import Gpus
@@ -109,7 +110,8 @@ class Scheduler:
         pods = self._known()
         taken, held, owned = self._in_use(pods.values())
         shared = len({pod["metadata"]["namespace"] for pod in pods.values()}) > 1
-        allocatable = self._allocatable()
+        devices = self._gpus.amounts(healthy=True) if self._gpus is not None else {}
+        allocatable = self.config.allocatable() | devices
         waiting = [
             pod
             for pod in pods.values()
@@ -119,9 +121,7 @@ class Scheduler:
         self._begun = {
             uid: at
             for uid, at in self._begun.items()
-            if at > late
-            and uid in pods
-            and (pods[uid].get("status") or {}).get("phase") in (None, "", "Pending")
+            if at > late and uid in pods and status_of(pods[uid]).get("phase") in (None, "", "Pending")
         }
         starting = Counter(pods[uid]["metadata"]["namespace"] for uid in self._begun)
         bound, lacking, self._crowded = 0, [], False
@@ -195,10 +195,6 @@ class Scheduler:
             taken |= self._gpus.taken(promised)
         return taken, held, owned
 
-    def _allocatable(self) -> dict[str, float]:
-        devices = self._gpus.amounts(healthy=True) if self._gpus is not None else {}
-        return self.config.allocatable() | devices
-
     def _why(self, resource: str) -> str:
         return (self._gpus.why(resource) if self._gpus is not None else "") or fits.no_devices(resource)
 
@@ -244,11 +240,7 @@ class Scheduler:
     async def _refuse(self, pod: Json, reason: str, message: str, kind: str) -> None:
         metadata = pod["metadata"]
         condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-        known = [
-            condition
-            for condition in (pod.get("status") or {}).get("conditions") or []
-            if condition.get("type")
-        ]
+        known = [condition for condition in conditions_of(pod) if condition.get("type")]
         now = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         status = {"phase": "Pending", "conditions": with_times([condition], known, now)}
         patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
@@ -275,7 +267,7 @@ def in_turn(waiting: Iterable[Json], held: Counter[str]) -> list[Json]:
 
 def _owner(pod: Json) -> str:
     """The uid of what controls the Pod; its own where nothing does."""
-    owners = pod["metadata"].get("ownerReferences") or ()
+    owners = owner_references(pod)
     return next(
         (str(owner["uid"]) for owner in owners if owner.get("controller")), str(pod["metadata"]["uid"])
     )
@@ -298,7 +290,7 @@ def _add(taken: dict[str, float], amounts: dict[str, float]) -> None:
 
 
 def _has_ended(pod: Json) -> bool:
-    return (pod.get("status") or {}).get("phase") in _ENDED
+    return status_of(pod).get("phase") in _ENDED
 
 
 def _waits(pod: Json) -> bool:

@@ -162,11 +162,27 @@ class Lease:
         return time.monotonic() - self.seen > self.seconds
 
 
+class Become(BaseException):
+    """Raised in a container's child that goes on as the program itself, in the interpreter it was forked from."""
+
+    def __init__(self, argv: list[str]) -> None:
+        super().__init__()
+        self.argv = argv
+
+
+Execute = Callable[[dict[str, Any]], None]
+"""Attempt to take the role of exec for an intent: raises `Become`, or returns where the program is to be executed."""
+
+
+def _always_exec(_: dict[str, Any]) -> None:
+    return
+
+
 class Container:
     """One run of a container's program, from fork to exit record."""
 
-    def __init__(self, intent: dict[str, Any], base: str) -> None:
-        self.intent, self.base = intent, base
+    def __init__(self, intent: dict[str, Any], base: str, execute: Execute = _always_exec) -> None:
+        self.intent, self.base, self.execute = intent, base, execute
         self.output = Output(f"{base}.log")
         self.lease = Lease(intent["lease"], intent["leaseSeconds"])
         self.pid = 0  # of the program, or of number 1 above it
@@ -190,7 +206,7 @@ class Container:
             pipes = Pipes(
                 streams, go[0], error[1], asks and asks[1], numbers and (numbers[0][1], numbers[1][1])
             )
-            run_program(self.intent, pipes)
+            run_program(self.intent, pipes, self.execute)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         for (read, write), name in zip(streams, ("stdout", "stderr"), strict=True):
             os.close(write)
@@ -351,7 +367,7 @@ class Pipes(NamedTuple):
     numbers: tuple[int, int] | None  # where number 1 is told, and how it ends; None: the machine's numbers
 
 
-def run_program(intent: dict[str, Any], pipes: Pipes) -> NoReturn:
+def run_program(intent: dict[str, Any], pipes: Pipes, execute: Execute) -> NoReturn:
     """Run the program in the child: the container's view of the files first, then the program, once the shim
     has recorded us.
     """
@@ -377,7 +393,10 @@ def run_program(intent: dict[str, Any], pipes: Pipes) -> NoReturn:
             if init.outlived(pipes.go):
                 os._exit(1)
             init.run_program(pipes.numbers[1])
+        execute(intent)
         os.execvpe(intent["argv"][0], intent["argv"], intent["env"])
+    except Become:
+        raise
     except OSError as problem:
         name = f" {problem.filename!r}" if problem.filename else ""
         os.write(pipes.error, f"{intent['argv'][0]}: {problem.strerror}{name}".encode())
@@ -426,7 +445,7 @@ def watch_signals(asked: set[int]) -> int:
     return read
 
 
-def run(path: str, say_started: Callable[[], None]) -> int:
+def run(path: str, say_started: Callable[[], None], execute: Execute = _always_exec) -> int:
     """The shim's life; its exit status."""
     base = path.removesuffix(".json")
     try:
@@ -441,7 +460,7 @@ def run(path: str, say_started: Callable[[], None]) -> int:
         splice._libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         asked: set[int] = set()
         wake = watch_signals(asked)
-        container = Container(intent, base)
+        container = Container(intent, base, execute)
         error = container.start()
     except OSError as problem:
         if problem.errno not in FULL:

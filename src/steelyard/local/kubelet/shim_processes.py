@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
+import select
 import signal
 import socket
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from steelyard.local.kubelet import forks, processes
+from steelyard.local.kubelet import forks, processes, warm
 
 log = logging.getLogger(__name__)
 FORK_SECONDS = 10.0  # a fork takes a millisecond
@@ -70,59 +72,134 @@ class ShimProcess:
 class ForkServer:
     """Starts shims at a fraction of an interpreter's start (`forks.py`); where it fails, each is started by itself."""
 
-    def __init__(self, python: str) -> None:
-        self.python = python
+    def __init__(self, python: str, steps: "StepTemplate | None" = None) -> None:
+        self.python, self.steps = python, steps
         self._connection: socket.socket | None = None
         self._pid = 0
 
     def start(self, intent: Path, on_change: Callable[[], None]) -> ShimProcess:
         """The shim of an intent, in a session of its own."""
+        if self.steps is not None and (child := self.steps.start(intent, on_change)) is not None:
+            return child
         try:
-            return self._fork(intent, on_change)
+            if self._connection is None:
+                self.begin()
+            assert self._connection is not None
+            return _request(self._connection, intent, on_change)
         except OSError as error:  # it was killed, or hangs: of two shims of one run, one starts it
             log.warning("the fork server does not answer: %s", error)
-            self.close()
+            self.close_connection()
             return spawn(self.python, intent, on_change)
-
-    def _fork(self, intent: Path, on_change: Callable[[], None]) -> ShimProcess:
-        if self._connection is None:
-            self.begin()
-        assert self._connection is not None
-        errors = os.open(_errors_of(intent), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        ready, write = os.pipe()
-        try:
-            socket.send_fds(self._connection, [os.fsencode(intent)], [write, errors])
-            answer, descriptors, _, _ = socket.recv_fds(self._connection, 64, 1)
-            if not answer:
-                raise ConnectionResetError("it has ended")
-        except OSError:
-            os.close(ready)
-            raise
-        finally:
-            os.close(write)
-            os.close(errors)
-        return ShimProcess(int(answer), descriptors[0], on_change, ready)
 
     def begin(self) -> None:
         """Have it load what shims need, before the first one is wanted."""
-        # Packets: a request and its descriptors arrive together, and never as a part or with the next one.
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # A fork server that hangs must not hold the kubelet for ever: after that shims are started without it.
-        ours.settimeout(FORK_SECONDS)
-        with theirs:
-            actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 3)]
-            argv = [self.python, "-I", "-S", "-c", program("main", "forks"), " " * forks.PLACE, "3"]
-            environment = {"PATH": os.defpath}
-            self._pid = os.posix_spawn(self.python, argv, environment, file_actions=actions, setsid=True)
-        self._connection = ours
+        argv = [self.python, "-I", "-S", "-c", program("main", "forks"), " " * forks.PLACE, "3"]
+        self._connection, self._pid = _begin_server(argv, {"PATH": os.defpath})
 
     def close(self) -> None:
-        """End it; its shims go on."""
+        """End it and the template of steps; their shims go on."""
+        self.close_connection()
+        if self.steps is not None:
+            self.steps.close()
+
+    def close_connection(self) -> None:
         if self._connection is not None:
-            self._connection.close()
+            _end_server(self._connection, self._pid)
             self._connection = None
-            os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
+
+
+class StepTemplate:
+    """Starts shims of steps from an interpreter that has imported what steps need (`warm.py`); whatever goes wrong,
+    they are started like others.
+
+    The first step begins the template, and does not wait for it.
+    """
+
+    def __init__(self, python: str) -> None:
+        self.python = python
+        self.command = warm.command(python)
+        self.pid = 0
+        self._connection: socket.socket | None = None
+        self._ready = False
+
+    def start(self, intent: Path, on_change: Callable[[], None]) -> ShimProcess | None:
+        """The shim of a step's intent; None where it has to be started otherwise."""
+        try:
+            if not warm.fits(json.loads(intent.read_bytes()), self.python) or not self.answers():
+                return None
+            assert self._connection is not None
+            return _request(self._connection, intent, on_change)
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+        ) as error:  # it ended: killed, unused for long, or its code was replaced
+            log.info("steps are executed until the template is there again: %s", error)
+            self.close()
+            return None
+
+    def answers(self) -> bool:
+        """Tell whether the template has loaded everything, without waiting for it; one that has ended is begun anew."""
+        if self._connection is None:
+            self._connection, self.pid = _begin_server(*self.command)
+            self._ready = False
+        # The kubelet looks after all Pods meanwhile: it must not wait while modules are imported. A look first, since
+        # Python waits for a socket that has a timeout, also with MSG_DONTWAIT.
+        if not self._ready and select.select([self._connection], [], [], 0)[0]:
+            self._ready = self._connection.recv(len(warm.READY)) == warm.READY
+            if not self._ready:
+                raise ConnectionResetError("it ended while it began")
+        return self._ready
+
+    def close(self) -> None:
+        """End the template; its shims go on."""
+        if self._connection is not None:
+            _end_server(self._connection, self.pid)
+            self._connection = None
+
+
+def _begin_server(argv: list[str], environment: dict[str, str]) -> tuple[socket.socket, int]:
+    """Start a server that answers on its descriptor 3; our end, and its pid."""
+    # Packets: a request and its descriptors arrive together, and never as a part or with the next one.
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    # A fork server that hangs must not hold the kubelet for ever: after that shims are started without it.
+    ours.settimeout(FORK_SECONDS)
+    with theirs:
+        actions = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_DUP2, theirs.fileno(), 3),
+        ]
+        try:
+            pid = os.posix_spawn(argv[0], argv, environment, file_actions=actions, setsid=True)
+        except OSError:
+            ours.close()
+            raise
+    return ours, pid
+
+
+def _end_server(connection: socket.socket, pid: int) -> None:
+    connection.close()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def _request(connection: socket.socket, intent: Path, on_change: Callable[[], None]) -> ShimProcess:
+    """Have a server fork the shim of an intent."""
+    errors = os.open(_errors_of(intent), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    ready, write = os.pipe()
+    try:
+        socket.send_fds(connection, [os.fsencode(intent)], [write, errors])
+        answer, descriptors, _, _ = socket.recv_fds(connection, 64, 1)
+        if not answer:
+            raise ConnectionResetError("it has ended")
+    except OSError:
+        os.close(ready)
+        raise
+    finally:
+        os.close(write)
+        os.close(errors)
+    return ShimProcess(int(answer), descriptors[0], on_change, ready)
 
 
 def _errors_of(intent: Path) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from steelyard.kube.objects import conditions_of
 from steelyard.local.kubelet.plan import Runs
 from steelyard.local.kubelet.records import LOST, Failure, Run, Sandbox
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _conditions(
     not_ready = ("", "") if not unready else not_ready
     incomplete = [
         container["name"]
-        for container in pod["spec"].get("initContainers") or ()
+        for container in sequence(pod["spec"], "initContainers")
         if not _has_succeeded(observed.runs.get(container["name"]))
     ]
     missing = ("ContainersNotInitialized", f"containers with incomplete status: [{' '.join(incomplete)}]")
@@ -151,7 +152,7 @@ def with_times(conditions: list[Json], known: list[Json], now: str) -> list[Json
 def pod_status(pod: Json, observed: Observed, *, host_ip: str, now: datetime) -> Json:
     """The whole status of a Pod that is bound to this node."""
     spec, uid = pod["spec"], pod["metadata"]["uid"]
-    init = spec.get("initContainers") or []
+    init = sequence(spec, "initContainers")
     initialized = all(_has_succeeded(observed.runs.get(container["name"])) for container in init)
     first = "ContainerCreating" if initialized else "PodInitializing"
     init_statuses = []
@@ -161,7 +162,7 @@ def pod_status(pod: Json, observed: Observed, *, host_ip: str, now: datetime) ->
         init_statuses.append({**entry, "ready": _has_succeeded(observed.runs.get(container["name"]))})
     statuses = [_container_status(container, observed, uid, first) for container in spec["containers"]]
     phase = _phase(pod, observed, initialized)
-    known = (pod.get("status") or {}).get("conditions") or []
+    known = conditions_of(pod)
     conditions = _conditions(pod, statuses, phase, observed, initialized)
     status: Json = {
         "phase": phase,

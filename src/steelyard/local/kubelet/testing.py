@@ -10,6 +10,7 @@ from typing import Any
 
 from steelyard.kube.errors import NotFound
 from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.objects import conditions_of, status_of
 from steelyard.kube.resource import CONFIG_MAPS, PODS
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.kubelet import run_kubelet
@@ -127,12 +128,12 @@ class Machine:
 
 
 def phase(pod: Json) -> str:
-    return str((pod.get("status") or {}).get("phase", ""))
+    return str(status_of(pod).get("phase", ""))
 
 
 def container_status(pod: Json, name: str = "main") -> Json:
     """The status of one container; empty before there is any."""
-    status = pod.get("status") or {}
+    status = status_of(pod)
     entries = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
     entry: Json = next((item for item in entries if item["name"] == name), {})
     return entry
@@ -150,6 +151,6 @@ def is_running(pod: Json, name: str = "main") -> bool:
 
 def condition(pod: Json, kind: str) -> Json:
     """One condition of a Pod; empty when it has none of that type."""
-    conditions = (pod.get("status") or {}).get("conditions") or []
+    conditions = conditions_of(pod)
     entry: Json = next((item for item in conditions if item["type"] == kind), {})
     return entry

@@ -2,9 +2,10 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet.env import (
     ConfigMissing,
     Facts,
@@ -17,7 +18,7 @@ from steelyard.local.kubelet.env import (
 )
 from steelyard.local.kubelet.probes import PROBES
 from steelyard.local.kubelet.splice import Mount
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 _KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI", "persistentVolumeClaim")
 _WRITABLE = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"})
@@ -55,7 +56,7 @@ def _chosen(source: Json, values: dict[str, bytes], what: str) -> dict[str, byte
 def files_of(volume: Json, pod: Json, facts: Facts, objects: Objects) -> dict[str, bytes]:
     """Return the files that a volume holds at its start, by relative path."""
     kind = kind_of(volume)
-    source = volume.get(kind) or {}
+    source = mapping(volume, kind)
     if kind == "configMap":
         values = contents("ConfigMap", source["name"], objects, bool(source.get("optional")))
         return _chosen(source, values or {}, "config")
@@ -63,7 +64,7 @@ def files_of(volume: Json, pod: Json, facts: Facts, objects: Objects) -> dict[st
         values = contents("Secret", source["secretName"], objects, bool(source.get("optional")))
         return _chosen(source, values or {}, "secret")
     if kind == "downwardAPI":
-        return {item["path"]: _field_text(item, pod, facts).encode() for item in source.get("items") or ()}
+        return {item["path"]: _field_text(item, pod, facts).encode() for item in sequence(source, "items")}
     return {}
 
 
@@ -72,7 +73,7 @@ def _field_text(item: Json, pod: Json, facts: Facts) -> str:
     if "fieldRef" in item:
         return field(item["fieldRef"]["fieldPath"], pod, facts)
     source = item["resourceFieldRef"]
-    containers = {container["name"]: container for container in _containers(pod["spec"])}
+    containers = {container["name"]: container for container in containers_of(pod["spec"])}
     return resource_field(source, containers[source["containerName"]], facts)
 
 
@@ -99,7 +100,7 @@ def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         source = volume[kind_of(volume)]
-        items = source.get("items") or ()
+        items = sequence(source, "items")
         own = next((item["mode"] for item in items if item["path"] == relative and "mode" in item), None)
         path.chmod(int(source.get("defaultMode", 0o644) if own is None else own))
     # Kubernetes opens an emptyDir to everybody, since containers of a Pod may run as different users.
@@ -131,9 +132,9 @@ def claimed(folder: Path, volume: Json) -> Path:
 
 def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping[str, str]) -> list[Mount]:
     """Return which folder the container sees where; what the API holds is read-only."""
-    kinds = {volume["name"]: kind_of(volume) for volume in pod["spec"].get("volumes") or ()}
+    kinds = {volume["name"]: kind_of(volume) for volume in sequence(pod["spec"], "volumes")}
     mounted = []
-    for mount in container.get("volumeMounts") or ():
+    for mount in sequence(container, "volumeMounts"):
         if mount["name"] not in folders:
             raise Unsupported(f"volumeMount {mount['name']!r} names no volume of the Pod")
         writable = kinds[mount["name"]] in _WRITABLE and not mount.get("readOnly")
@@ -150,21 +151,17 @@ def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping
 def check(pod: Json) -> None:
     """Unsupported for what this kubelet will never start, found before anything is made."""
     spec = pod["spec"]
-    for volume in spec.get("volumes") or ():
+    for volume in sequence(spec, "volumes"):
         kind_of(volume)
-    for container in _containers(spec):
+    for container in containers_of(spec):
         for key in ("lifecycle", "volumeDevices"):
             if container.get(key):
                 raise Unsupported(f"container {container['name']!r}: {key} is not implemented on one machine")
         for probe in PROBES:
             # Taken for a probe that fails, it would end a healthy container again and again.
-            if (container.get(probe) or {}).get("grpc"):
+            if mapping(container, probe).get("grpc"):
                 text = f"{probe} by grpc is not implemented on one machine"
                 raise Unsupported(f"container {container['name']!r}: {text}")
-    for container in spec.get("initContainers") or ():
+    for container in sequence(spec, "initContainers"):
         if container.get("restartPolicy"):
             raise Unsupported(f"init container {container['name']!r}: restartPolicy is not implemented")
-
-
-def _containers(spec: Json) -> Iterable[Json]:
-    return (*(spec.get("initContainers") or ()), *spec["containers"])

@@ -18,6 +18,8 @@ from steelyard.disk_space import no_room
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
+from steelyard.kube.objects import status_of
+from steelyard.kube.pods import containers_of
 from steelyard.kube.resource import PODS
 from steelyard.local.gpus.assignments import Assignment
 from steelyard.local.gpus.gpus import ANNOTATION, Gpus
@@ -37,7 +39,7 @@ from steelyard.local.kubelet.records import Failure, PodFolder, Sandbox
 from steelyard.local.kubelet.shim_processes import ForkServer
 from steelyard.local.kubelet.status import Observed, pod_status
 from steelyard.local.names.shown import Shown
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 log = logging.getLogger(__name__)
 NAMES_SECONDS = 2.0  # how long a Pod waits for its own name to be known
@@ -206,14 +208,14 @@ class PodWorker:
         return f"back-off {seconds:g}s restarting failed container={name} pod={self.pod['metadata']['name']}"
 
     def _containers(self) -> list[Json]:
-        return [*(self.pod["spec"].get("initContainers") or ()), *self.pod["spec"]["containers"]]
+        return containers_of(self.pod["spec"])
 
     # ---- starting
 
     async def _settle(self) -> bool:
         """Folder and address first: a Pod's names are out before its programs start."""
         self.sandbox = await self._make_sandbox()
-        new = not (self.pod.get("status") or {}).get("podIP") and not self._deleting()
+        new = not status_of(self.pod).get("podIP") and not self._deleting()
         if self.sandbox and new and self.node.shown and self.sandbox.ip != HOST_IP:
             await self._report(self.sandbox, self.folder.failure(), ended=False)
             await self.node.shown.wait(self.sandbox.ip, NAMES_SECONDS)
@@ -224,7 +226,7 @@ class PodWorker:
         # An address that was chosen stays the Pod's, also after a crash: its programs were told it.
         if (known := self.folder.sandbox()) is not None:
             return known
-        status = self.pod.get("status") or {}
+        status = status_of(self.pod)
         if status.get("phase") in ("Succeeded", "Failed"):
             return None
         metadata, ip = self.pod["metadata"], HOST_IP
@@ -293,7 +295,7 @@ class PodWorker:
         """Write on the Pod which GPUs it has, once, for `train describe` and people."""
         uuids = ",".join(self.node.gpus.uuids(self.uid))
         metadata = self.pod["metadata"]
-        if not uuids or (metadata.get("annotations") or {}).get(ANNOTATION) == uuids:
+        if not uuids or mapping(metadata, "annotations").get(ANNOTATION) == uuids:
             return
         patch = {"metadata": {"uid": self.uid, "annotations": {ANNOTATION: uuids}}}
         with contextlib.suppress(NotFound, Conflict):
