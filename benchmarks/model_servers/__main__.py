@@ -5,6 +5,7 @@ On the real vLLM for processors and the tiny model of `make test-engines`, which
 * `engine`: our engine beside a bare aiohttp loop, at fixed numbers of calls in flight, and ours at `auto`;
 * `ready`: the time until a served folder answers, beside the same command started by hand;
 * `session`: the same bare loop through a session's endpoint of the platform, and at its replica;
+* `endpoint`: the same at a double that waits as long as that server, and takes hardly any processor time;
 * `curves`: `auto` beside fixed numbers in simulations of real servers' rates by calls in flight, without any server.
 
 Variants take turns, so that what else the machine does falls on all of them; of each the best round counts. The share
@@ -27,29 +28,26 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.evaluation.prompts import write
+from benchmarks.model_servers import endpoint
 from steelyard.evaluation.limit import AUTO as LIMIT_AUTO
 from steelyard.evaluation.limit import Concurrency, Limit
 from steelyard.evaluation.test_limit import H100, TWO_CORES, seconds_of
-from steelyard.kube.client import connect
-from steelyard.kube.resource import PODS
 from tests.engines.model_servers import checks, prepared
 from tests.engines.model_servers.serving import serving
 
 ROOT = Path(__file__).parent.parent.parent
 CALLS = (64, 256, 1024)
 SESSION_CALLS = (64, 256)
-CURVE_ROWS = (6_000, 20_000)
+CURVE_ROWS = (1_000, 6_000, 20_000)
 SPREAD = 0.5
 """Standard deviation of the lengths of simulated answers, as a share of their mean."""
 TOKENS = 16
 ARGUMENTS = ("--enforce-eager", "--max-num-seqs", "256")
 AUTO = "auto"
 STEELYARD = [sys.executable, "-m", "steelyard.cli.main"]
-Loop = tuple[str, str, str, Mapping[str, str]]
-"""Kind of loop, calls in flight, base URL, environment."""
 
 
-def rate(loop: Loop, folder: Path, rows: int) -> float:
+def rate(loop: endpoint.Loop, folder: Path, rows: int) -> float:
     """Answered rows a second of one loop."""
     what, calls, url, environment = loop
     command = [
@@ -70,12 +68,14 @@ def rate(loop: Loop, folder: Path, rows: int) -> float:
     return rows / float(json.loads(output)["seconds"])
 
 
-def best_rates(loops: Mapping[str, Loop], folder: Path, rows: int, rounds: int) -> dict[str, float]:
+def best_rates(loops: Mapping[str, endpoint.Loop], folder: Path, rows: int, rounds: int) -> dict[str, float]:
     """Rows a second of each loop in its best round; the first round warms the server up, and does not count."""
     return {name: max(rates) for name, rates in rates_of(loops, folder, rows, rounds).items()}
 
 
-def rates_of(loops: Mapping[str, Loop], folder: Path, rows: int, rounds: int) -> dict[str, list[float]]:
+def rates_of(
+    loops: Mapping[str, endpoint.Loop], folder: Path, rows: int, rounds: int
+) -> dict[str, list[float]]:
     """Rows a second of each loop, by round; what comes before the first round warms the server up."""
     rates: dict[str, list[float]] = {name: [] for name in loops}
     rate(next(iter(loops.values())), folder, rows)
@@ -90,7 +90,7 @@ def rates_of(loops: Mapping[str, Loop], folder: Path, rows: int, rounds: int) ->
 def measure_engine(model: Path, folder: Path, rows: int, rounds: int) -> dict[str, float]:
     with serving(model, *ARGUMENTS) as server:
         url = f"http://{server.plan.serving.host}:{server.plan.serving.port}/v1"
-        loops: dict[str, Loop] = {}
+        loops: dict[str, endpoint.Loop] = {}
         for calls in CALLS:
             loops[f"bare loop, {calls}"] = ("bare", str(calls), url, {})
             loops[f"engine, {calls}"] = ("engine", str(calls), url, {})
@@ -146,9 +146,9 @@ def measure_session(model: Path, folder: Path, scratch: Path, rows: int, rounds:
         url, token = (re.search(rf"{word}: +(\S+)", text) for word in ("URL", "token"))
         assert url, text
         assert token, text
-        replica = replica_url(state)
+        replica = asyncio.run(endpoint.replica_url(state))
         key = {"OPENAI_API_KEY": token[1]}
-        loops: dict[str, Loop] = {}
+        loops: dict[str, endpoint.Loop] = {}
         for calls in SESSION_CALLS:
             loops[f"replica, {calls}"] = ("bare", str(calls), replica, {})
             loops[f"session, {calls}"] = ("bare", str(calls), url[1], key)
@@ -170,24 +170,6 @@ def measure_curves() -> dict[str, float]:
             best = min(seconds_of(Limit(Concurrency(calls)), curve, rows, SPREAD) for calls in CALLS)
             shares[f"{name}, {rows:,} rows"] = best / seconds_of(Limit(LIMIT_AUTO), curve, rows, SPREAD)
     return shares
-
-
-def replica_url(state: Path) -> str:
-    """Base URL of the one Pod that serves a model."""
-
-    async def address() -> str:
-        cluster = await connect(state / "kubeconfig")
-        try:
-            for pod in (await cluster.list(PODS)).items:
-                for container in pod["spec"]["containers"]:
-                    for port in container.get("ports") or ():
-                        if pod["status"].get("phase") == "Running":
-                            return f"http://{pod['status']['podIP']}:{port['containerPort']}/v1"
-        finally:
-            await cluster.close()
-        raise AssertionError("no Pod serves a port")
-
-    return asyncio.run(address())
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -224,6 +206,15 @@ def shown(parts: Mapping[str, Mapping[str, float]]) -> str:
                 rows,
             )
         )
+    if double := parts.get("endpoint"):
+        rows = [
+            [str(calls), f"{double[f'replica, {calls}']:.1f}", f"{double[f'session, {calls}']:.1f}",
+             f"{double[f'session, {calls}'] / double[f'replica, {calls}']:.1%}",
+             f"{double[f'median share, {calls}']:.1%}", f"{double[f'processor, {calls}']:.0f} µs"]
+            for calls in SESSION_CALLS
+        ]  # fmt: skip
+        head = ["calls in flight", "double, rows/s", "session's endpoint, rows/s", "share", "median share"]
+        texts.append(table([*head, "processor time of a request"], rows))
     if curves := parts.get("curves"):
         texts.append(
             table(["simulated server", "of the best fixed one"], [[k, f"{v:.1%}"] for k, v in curves.items()])
@@ -235,18 +226,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.model_servers")
     parser.add_argument("--rows", type=int, default=1500)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", choices=("engine", "ready", "session", "curves"))
+    parser.add_argument("--only", nargs="+", choices=("engine", "ready", "session", "endpoint", "curves"))
     arguments = parser.parse_args()
     rows, rounds = arguments.rows, arguments.rounds
     with checks.scratch_folder() as name, prepared.surroundings(Path(name)):
         scratch = Path(name)
-        prepared.runner("vllm")
-        model = prepared.models() / "bos"
+        model = Path()
+        if not arguments.only or {"engine", "ready", "session"} & set(arguments.only):
+            prepared.runner("vllm")
+            model = prepared.models() / "bos"
         write(scratch / "prompts", rows)
         parts: dict[str, Callable[[], dict[str, float]]] = {
             "engine": lambda: measure_engine(model, scratch / "prompts", rows, rounds),
             "ready": lambda: measure_ready(model, rounds),
             "session": lambda: measure_session(model, scratch / "prompts", scratch, rows, rounds),
+            "endpoint": lambda: endpoint.measure(
+                scratch / "prompts", scratch, rows, rounds, SESSION_CALLS, rate
+            ),
             "curves": measure_curves,
         }
         figures = {part: parts[part]() for part in arguments.only or parts}

@@ -26,6 +26,7 @@ class AiohttpClient:
             connector=CheckingConnector(verify, host),
             timeout=aiohttp.ClientTimeout(total=timeout),
             headers=headers,
+            # A load balancer's cookie would tie every later call to one backend, and grow with each answer.
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=1 << 18,
             proxy=proxy_of(url),  # not aiohttp's trust_env: a .netrc would stand in the key's way
@@ -43,6 +44,7 @@ class AiohttpClient:
             data = (
                 body if len(body) < _LARGE else BytesIO(body)
             )  # in pieces, so that other calls get their turn
+            # A redirect would repeat the POST, with the key in its headers, at an address that nobody chose.
             async with self._session.post(self._url, data=data, allow_redirects=False) as response:
                 if 200 <= response.status < 300:
                     return await _read(response)
@@ -50,6 +52,7 @@ class AiohttpClient:
                 return call.failure_of(response.status, response.headers, kept)
         except TimeoutError:
             return call.TIMED_OUT
+        # Raised by the connector's check of the address: nothing was sent.
         except ForeignSession as error:
             return Failure(Fault.FOREIGN, str(error))
         except aiohttp.ClientSSLError as error:
@@ -77,6 +80,7 @@ def proxy_of(url: URL) -> str | None:
 
 
 async def _read(response: aiohttp.ClientResponse) -> Outcome:
+    # A server may announce no length, or send without end: then the size is counted while it comes.
     if response.content_length is not None and response.content_length <= call.MAX_ANSWER_BYTES:
         return await response.read()
     pieces, size = [], 0

@@ -65,6 +65,8 @@ class Attempt:
         )
         self._pool = Pool(plan.concurrency, policy, world.jitter, self._open, connection_room())
         self._settler = Settler(plan, policy, self._backlog, writer, progress, world.jitter, world.meter)
+        # Held by one call at a time until the first answer tells what a call uses: a cap is an average over
+        # answers.
         self._alone = asyncio.Lock()
         self._identity: Identity | None = None
         self._workers = 0
@@ -129,6 +131,8 @@ class Attempt:
             self._workers += 1
 
     async def _work(self) -> None:
+        # A worker takes the row before a replica: so rows that wait for another try are never behind a busy
+        # replica.
         while (work := await self._backlog.take()) is not None:
             if work.unsendable is not None:
                 self._settler.unsendable(work)
@@ -159,6 +163,7 @@ class Attempt:
         # Counted before it is sent: a process that dies in between counts one call too many as paid, never one too few.
         self._world.meter.sent()
         outcome = await replica.client.call(work.body)
+        # A server that shuts down ends its answers with status 200: they would count as whole.
         if isinstance(outcome, bytes):
             outcome = answer_or_failure(outcome)
         del progress.calls[work]
@@ -191,6 +196,8 @@ class Attempt:
             )
 
     def _check_pool(self, last: Failure, replica: Replica) -> None:
+        # Refused connections are counted by time and other failures by number: a server that loads its model
+        # refuses every connection for minutes, and costs nothing.
         if self._pool.unreachable:
             self._check_absence(last, replica)
         elif self._pool.exhausted:
@@ -210,6 +217,7 @@ class Attempt:
             self._world.log.warning(text, reason=last.message)
 
     def _fail(self, error: EvaluationFailed) -> None:
+        # Several workers can fail in the same turn of the loop; the first reason is the one that is reported.
         if not self._failure.done():
             self._failure.set_exception(error)
 
@@ -248,6 +256,8 @@ async def _raise_from(failure: "asyncio.Future[None]") -> None:
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The failure that ended the others: they were cancelled, or failed while being so."""
+    # A task group nests where a task of it had a group of its own; its first exception is the one that began
+    # it.
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -97,6 +97,8 @@ class Backlog:
         loop = asyncio.get_running_loop()
         while not self.finished.is_set():
             if self._delayed and self._delayed[0][0] <= loop.time() + EARLY:
+                # Rows to be tried again come before fresh ones: else the last rows of a run would be those
+                # with all their pauses ahead.
                 return heapq.heappop(self._delayed)[2]
             if self._fresh:
                 work = self._fresh.popleft()
@@ -110,6 +112,8 @@ class Backlog:
     def put_back(self, work: Work, delay: float) -> None:
         """Try `work` again in `delay` seconds."""
         loop = asyncio.get_running_loop()
+        # The number breaks ties: two rows that are due at the same time would be compared, and `Work` has no
+        # order.
         heapq.heappush(self._delayed, (loop.time() + delay, next(self._number), work))
         # A wake-up that finds no worker waiting is not lost: a worker looks at the waiting rows before it sleeps.
         loop.call_later(delay, self._wake, 1)

@@ -84,6 +84,8 @@ def lost(reason: object) -> Failure:
 
 def failure_of(status: int, headers: Mapping[str, str], kept: bytes) -> Failure:
     """Turn an answer with another status than 2xx into a failure; `kept` is the beginning of its body."""
+    # The date form of Retry-After is relative to this machine's clock: where the two differ, the pause is
+    # wrong by that.
     if is_transient(status):
         pause = retry_after(headers.get("Retry-After"), datetime.now(UTC))
         return Failure(Fault.TRANSIENT, f"status {status}", status, kept, pause)

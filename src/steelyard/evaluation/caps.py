@@ -91,6 +91,8 @@ class Caps:
         What is `in_flight` will be paid for too, and counts as much as the answers so far did on average: so the end
         is at the cap, not beyond it by everything that was in flight.
         """
+        # Both sides are multiplied by `rows` in place of a division: the mean of nothing is unknown, and no
+        # rounding hides a cap.
         paid, rows, others = max(rows + in_flight, 1), max(rows, 1), self.others
         if self.max_tokens is not None and used.total * paid >= (self.max_tokens - others.tokens) * rows:
             total = used.total + others.tokens

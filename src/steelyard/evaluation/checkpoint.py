@@ -41,6 +41,8 @@ async def write_checkpoint(store: Store, epoch: str, number: int, checkpoint: Ch
     if checkpoint.tokens is not None:
         body["tokens"] = [checkpoint.tokens.prompt, checkpoint.tokens.completion]
     try:
+        # Create-only: a second writer of this epoch would otherwise replace the list of parts that the first
+        # relies on.
         await store.create(layout.checkpoint(epoch, number), orjson.dumps(body))
     except ObjectExists:
         raise RuntimeError(f"the checkpoint {number} of the epoch {epoch} is there already") from None
@@ -54,6 +56,8 @@ async def latest_checkpoint(store: Store, total: int) -> Checkpoint:
         return Checkpoint((), RowSet(total))
     # Keys begin with the epoch, then the number with leading zeros: the greatest key is the newest checkpoint.
     body = orjson.loads(await store.get(max(keys)))
+    # Positions are ordinals times replications: against another total, every one of them would name another
+    # row.
     if body["total"] != total:
         raise ValueError(f"{max(keys)} is of {body['total']} rows, not {total}")
     rows = RowSet(total)
@@ -81,6 +85,7 @@ async def counted_parts(store: Store) -> tuple[list[str], list[str]]:
 
 async def gather_bounded(store: Store, keys: Iterable[str]) -> list[bytes]:
     """Several objects at once, in the order of `keys`."""
+    # A long run has thousands of row sets, and an object store answers each in tens of milliseconds.
     gate = asyncio.Semaphore(READS_AT_ONCE)
 
     async def read(key: str) -> bytes:

@@ -37,6 +37,8 @@ class Compactor:
         # The parts' schema may carry metadata; the files all have the interface's.
         self._gathered.append(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
         self._gathered_bytes += batch.nbytes
+        # Parts are small: written as they come, each would be a row group of its own, and readers pay for
+        # every group.
         if self._gathered_bytes >= min(GROUP_BYTES, self._file_bytes):
             self._write_group()
             if self._path.stat().st_size >= self._file_bytes:
@@ -63,6 +65,7 @@ class Compactor:
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd")
         table = pa.Table.from_batches(self._gathered, schema=self._schema)
+        # Arrow refuses a row group of no rows, which an output without rows would ask for.
         self._writer.write_table(table, row_group_size=max(1, table.num_rows))
         self._rows += table.num_rows
         self._gathered, self._gathered_bytes = [], 0
@@ -73,6 +76,8 @@ class Compactor:
             self._writer.close()
             self._writer = None
         digest = hashlib.sha256()
+        # The digest is of the bytes on disk, not of those that were handed to the writer: it vouches for what
+        # was read back.
         with path.open("rb") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)

@@ -81,6 +81,8 @@ class CompletionsClient:
         if body.startswith(stops.ENVELOPE):
             return await self._stopped(*stops.opened(body))
         outcome = await self.inner.call(body)
+        # Nothing tells the number of stops beforehand, and the refusal names the parameter only: so it is
+        # learnt.
         if isinstance(outcome, Failure) and outcome.status == 400 and stops.refuses_stops(outcome.body):
             request = orjson.loads(body)
             self._learn(len(stops.stops_of(request)))
@@ -91,6 +93,7 @@ class CompletionsClient:
         """Ask with as many stops as the endpoint takes; the answer goes back beside all of them."""
         whole = {**request, "stop": wanted}
         while True:
+            # Read anew in each turn: calls of other rows may have learnt a lower limit meanwhile.
             most = self.most_stops
             outcome = await self._ask(stops.limited(whole, most))
             if isinstance(outcome, bytes):
@@ -121,6 +124,8 @@ class CompletionsClient:
         if isinstance(whole, Failure):
             return whole
         count = len(before)
+        # The usual case: the context's tokens are a prefix of the whole's, so one request with text is
+        # enough.
         if whole[:count] == before:
             return await self._of_text(body, request, count)
         # The border lies inside a token. lm-eval asks for the context's own tokens, then those that the whole has more.
@@ -160,6 +165,8 @@ class CompletionsClient:
             return tokens
         if not tokens:
             return Failure(Fault.REFUSED, "the text has no tokens")
+        # lm-eval would cut such a text from the left and score the rest, which is the likelihood of another
+        # text.
         if not rolling and len(tokens) > tokenizer.max_length - 2:
             most = tokenizer.max_length - 2
             return Failure(
@@ -174,6 +181,7 @@ class CompletionsClient:
             task = self._contexts[context] = asyncio.ensure_future(self._tokens(context, special=True))
             while len(self._contexts) > KEPT_CONTEXTS:
                 self._contexts.popitem(last=False)
+        # Rows share the task: the cancellation of one of them must not fail the others.
         tokens = await asyncio.shield(task)
         if isinstance(tokens, Failure):  # another row may have better luck
             self._contexts.pop(context, None)
@@ -206,6 +214,8 @@ def _pairs(tokens: list[int], tokenizer: Tokenizer, *, rolling: bool) -> list[tu
     assert tokenizer.prefix is not None
     if rolling:  # in each window there is room for one token of context, and for the generated one
         return list(windows(tokens, tokenizer.prefix, tokenizer.max_length - 2))
+    # As lm-eval does: a text that begins with the prefix gets no second one, which would change its
+    # likelihood.
     if tokens[0] == tokenizer.prefix:
         return [(tokens[:1], tokens[1:])]
     return [([tokenizer.prefix], tokens)]
@@ -213,6 +223,8 @@ def _pairs(tokens: list[int], tokenizer: Tokenizer, *, rolling: bool) -> list[tu
 
 def _echo(model: str, prompt: str | list[int]) -> bytes:
     """A request for the tokens of the prompt; one is generated behind them."""
+    # lm-eval sends the very same: vLLM refuses `max_tokens: 0`, so one token is generated, listed last and
+    # left out.
     wanted = {"temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": SEED, "echo": True}
     return orjson.dumps({"model": model, "prompt": prompt, **wanted})
 

@@ -36,6 +36,7 @@ CUT_SHORT = frozenset(
 
 _KEY = b'"finish_reason"'
 _SAFE = re.compile(rb'\s*:\s*"(?:%b)"' % "|".join(sorted(WHOLE)).encode())
+# `done_reason` is Ollama's, `stop_type` llama.cpp's, and `"response"` the object of OpenAI's Responses API.
 _RARE = (b'"done_reason"', b'"stop_type"', b'"response"')
 """Keys and values of other services, searched as bytes: a quote inside a text is escaped, so a key is a key."""
 
@@ -70,6 +71,8 @@ def _suspect(body: bytes) -> bool:
     """Tell whether the answer may state another reason than a known whole one. Cheap: every answer is checked
     here.
     """
+    # Parsing every answer twice would double the cost of a call; nearly all of them say "stop" or "length"
+    # here.
     place = body.find(_KEY)
     while place >= 0:
         place += len(_KEY)

@@ -52,13 +52,17 @@ async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str,
 
     EvaluationFailed says why it cannot be; StorageFull and other storage errors come through as they are.
     """
+    # Everything below relies on create-only writes; a store that replaces objects instead would let two
+    # attempts mix.
     await probe(stores.output)
     claimed = await claim(stores.output, epoch)
     source = await open_source(stores.dataset)
     indexes = await asyncio.to_thread(IndexMap, source)
+    # Before resuming: rows of an output that was begun with other inputs must not count as finished.
     await record(stores.output, describe(plan.identity, plan.settings, source.files, world.now().isoformat()))
     total = source.rows * len(plan.replications)
     resumed = await resume(stores.output, indexes, plan.replications, total, plan.usage)
+    # From here on, parts of lower epochs count only where this checkpoint names them.
     await write_checkpoint(stores.output, epoch, 0, resumed)
     world.log.info("evaluation begins", rows=total, finished=len(resumed.rows), epoch=epoch)
     progress = Progress(
@@ -66,6 +70,8 @@ async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str,
         total,
         world.now,
         done=len(resumed.rows),
+        # Durable answers leave out those that died in memory, the meter those of before it was kept: the
+        # larger is nearer to the bill.
         tokens=max(resumed.tokens or Usage(), world.meter.before, key=lambda usage: usage.total),
         lost=world.meter.lost,
         caps=plan.caps,
@@ -74,6 +80,7 @@ async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str,
     writer = Writer(stores.output, claimed, plan.schema, plan.client.batchSize, resumed)
     with seldom_collecting():
         await Attempt(plan, source, resumed.rows, writer, progress, world).run(discovery)
+    # A higher epoch may have come after the last part: then its attempt reports the end, not this one.
     await claimed.check()
     return Summary(
         total=total,

@@ -47,6 +47,8 @@ async def claim_verification(store: Store, name: str) -> Epoch:
     (A verification's own attempt number says nothing beside a client's: both count from 1.)
     """
     highest = await highest_epoch(store)
+    # An epoch that is built upon an earlier verification's would grow with each repetition, and outrank a
+    # later client.
     client = "" if highest is None else highest.partition(_VERIFY)[0]
     return await claim(store, f"{client}{_VERIFY}{name}")
 

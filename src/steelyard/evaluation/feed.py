@@ -14,6 +14,7 @@ from steelyard.evaluation.source import Row, Source
 async def feed(source: Source, plan: Plan, finished: RowSet, backlog: Backlog) -> None:
     """Put every call that is not in `finished` into `backlog`, in the order of the dataset, and close it."""
     batches = _batches(source, plan, finished)
+    # `next` has a default because StopIteration cannot pass through a future.
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
         await backlog.put(batch)
     backlog.close()

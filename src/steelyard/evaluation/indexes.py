@@ -29,6 +29,8 @@ class IndexMap:
         if self._sorted is None or self._order is None:
             ordinals = indexes - self._first
             return np.where((ordinals >= 0) & (ordinals < self._total), ordinals, ABSENT)
+        # Clipped: an index above all others is placed behind the end, where there is nothing to compare it
+        # with.
         places = np.searchsorted(self._sorted, indexes).clip(max=self._total - 1)
         return np.where(self._sorted[places] == indexes, self._order[places], ABSENT)
 

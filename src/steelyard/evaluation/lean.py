@@ -23,6 +23,8 @@ def spare_pandas() -> None:
     """
     if "pandas" in sys.modules:
         return
+    # pyarrow tries `import pandas` at its first conversion and remembers whether there is one; only the
+    # import costs.
     sys.meta_path.insert(0, absent := _Absent())
     try:
         pa.array([0])
@@ -46,6 +48,7 @@ def seldom_collecting() -> Iterator[None]:
     Answers make no cycles. What one attempt leaves is collected after it.
     """
     _usual.append(gc.get_threshold())
+    # A collection of the oldest generation would walk every object that the imported libraries have made.
     gc.freeze()
     gc.set_threshold(*_SELDOM)
     try:

@@ -8,7 +8,12 @@ from math import inf
 
 DEFAULT_MOST = 64
 AUTO_MOST = 1024
-AUTO_START = 16
+AUTO_START = 20
+"""First number of calls.
+
+From fewer on, the ramp costs a short run more than 5 %, and a limit that stays low follows it: the first, quickest
+calls are what later ones are compared with. From more on, a server whose rate falls again is overloaded at first.
+"""
 
 SHRINK = 0.8
 LEAST_SHRINK = 0.5
@@ -72,6 +77,7 @@ class Limit:
         if not self._adaptive:
             return
         self._streak = 0
+        # Slow answers are the only sign of servers that queue without end and never refuse.
         if self._window.add(now, now - sent_at, self.value):
             self._shrunk_at, self._too_many = now, self._size
             self._set(max(1.0, self._size * SHRINK))
@@ -83,6 +89,7 @@ class Limit:
         if not self._adaptive:
             return
         self._streak += 1
+        # A lost connection or a 500 may have nothing to do with load.
         if not overload and self._streak < STREAK:
             return
         self._streak = 0
@@ -92,9 +99,11 @@ class Limit:
             self._too_many = level
             self._floor = max(1.0, level * LEAST_SHRINK)
             self._set(max(1.0, level * SHRINK))
+        # Every refused call shows that one place fewer was free, down to the floor of this overload.
         self._set(min(self._size, max(self._floor, in_flight - 1.0)))
 
     def _grow(self) -> None:
+        # Slow start, as TCP has it: one more for each answer doubles the limit in a round trip.
         if self._size < self._too_many / 2:
             self._set(self._size + 1)
             return

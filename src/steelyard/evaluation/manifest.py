@@ -47,6 +47,7 @@ class Manifest(BaseModel):
     """The parts that the files were made from, in order."""
     leftOut: list[str]  # noqa: N815 - a name of the format
     """Parts of fenced-off attempts that came too late to count."""
+    # Manifests of earlier versions lack the two fields below: with defaults they stay readable.
     asked: dict[str, int] = {}
     """Rows of the parts by the base URL that answered, or refused, them; empty where older parts do not say."""
     unknownEndings: dict[str, int] = {}  # noqa: N815 - a name of the format

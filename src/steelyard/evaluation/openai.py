@@ -4,6 +4,7 @@ A request is assembled from bytes that are encoded once around the encoded promp
 the columns of a stand-alone run's output. `steelyard.runs` makes its plans of these.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -53,6 +54,8 @@ def check_sampling(sampling: Mapping[str, JsonValue]) -> None:
             raise ValueError(f"{name} is not a sampling parameter")
     try:
         orjson.dumps(dict(sampling))
+        # orjson writes NaN and infinity as null, which asks for the endpoint's default instead.
+        json.dumps(dict(sampling), default=str, allow_nan=False)
     except TypeError as error:
         raise ValueError(str(error)) from error
 
@@ -73,6 +76,8 @@ def chat_encoder(model: str, sampling: Mapping[str, JsonValue], before: Sequence
     opening, closing = head + b'{"role":"user","content":', b"}" + tail
     dumps = orjson.dumps
 
+    # The model, the sampling and the system messages are the same in every request: encoded once, they cost
+    # nothing here.
     def encode(prompt: JsonValue) -> bytes:
         if type(prompt) is str:
             return opening + dumps(prompt) + closing
@@ -134,6 +139,8 @@ def _reader(read_choice: Callable[[dict[str, JsonValue]], dict[str, JsonValue]])
             raise Malformed(f"the answer is not JSON: {error}") from error
         wanted: Sequence[str] = ()
         if type(answer) is dict:
+            # `CompletionsClient` puts several answers into one body under these keys; no endpoint's answer
+            # has them at the top.
             if "asked" in answer:
                 return [_likelihood_answer(answer)]
             if "stops" in answer:
@@ -147,10 +154,13 @@ def _reader(read_choice: Callable[[dict[str, JsonValue]], dict[str, JsonValue]])
             raise Malformed(
                 f"a choice has not the shape of one ({type(error).__name__} {error}): {_short(choices)}"
             ) from error
+        # Numbered by place, not by the endpoint's own `index`: some servers leave it out, some say 0 in every
+        # choice.
         for number, response in enumerate(responses):
             response[RESPONSE_INDEX] = number
             if wanted and (text := cut(response["text"], wanted)) != response["text"]:
                 response |= {"uncut": response["text"], "text": text, "finish_reason": "stop"}
+        # Usage is of the whole call: with every choice it would be counted several times.
         _count(answer.get("usage"), responses[0])
         return responses
 
@@ -161,6 +171,8 @@ def _count(usage: JsonValue, response: dict[str, JsonValue]) -> None:
     """The tokens of the whole call, with its first response."""
     if type(usage) is dict:
         for name in ("prompt_tokens", "completion_tokens"):
+            # A boolean is an int, and a number beyond 64 bits fits into no column: either would fail the
+            # whole part later.
             if type(tokens := usage.get(name)) is int and 0 <= tokens < _MOST_TOKENS:
                 response[name] = tokens
 
@@ -171,6 +183,7 @@ def _chat_choice(choice: dict[str, JsonValue]) -> dict[str, JsonValue]:
         "text": _content(message.get("content")),
         "finish_reason": _text(choice.get("finish_reason")),
     }
+    # SGLang, DeepSeek and earlier vLLM say `reasoning_content`; OpenRouter and later vLLM say `reasoning`.
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     if type(reasoning) is str:
         response["reasoning"] = reasoning
@@ -185,6 +198,7 @@ def _text_choice(choice: dict[str, JsonValue]) -> dict[str, JsonValue]:
         "finish_reason": _text(choice.get("finish_reason")),
     }
     if (logprobs := choice.get("logprobs")) and (tokens := logprobs.get("token_logprobs")):
+        # With `echo`, the first token of the prompt has no likelihood and is null.
         response["logprob"] = float(sum(token for token in tokens if token is not None))
     return response
 
@@ -201,6 +215,7 @@ def _likelihood_answer(answer: dict[str, JsonValue]) -> dict[str, JsonValue]:
         kept = _continuation(request, answer, lists)
         response["finish_reason"] = _text(choices[0].get("finish_reason"))
     except tokens.NoLikelihood as fault:
+        # A fault of the endpoint's lists is kept with the row: asking again would give the same lists.
         kept = {"fault": str(fault)}
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         raise Malformed(
@@ -263,9 +278,11 @@ def _content(content: JsonValue) -> str:
     """The text of an answer: empty where there is none (a refusal, a call of a tool, only reasoning)."""
     if type(content) is str:
         return content
+    # OpenAI answers null beside a refusal or a call of a tool: an answer without text, not a fault.
     if content is None:
         return ""
     if type(content) is list:
+        # Mistral's and some gateways' models answer in parts, of which those that think are not the answer.
         return "".join(_content(part["text"]) for part in content if part.get("type") == "text")
     raise TypeError(f"content {_short(content)}")
 

@@ -61,6 +61,7 @@ class Writer:
         while self.behind:
             if self.failure.done():
                 self.failure.result()
+            # The set is copied: a task that ends takes itself out of it while others are awaited.
             await asyncio.wait(set(self._tasks), return_when=asyncio.FIRST_COMPLETED)
 
     def add(self, row: Finished) -> None:
@@ -73,6 +74,7 @@ class Writer:
 
     def flush(self) -> None:
         """Begin to write a part of what has been added, if anything."""
+        # After a failure the output may belong to another attempt: nothing more is begun.
         if not self._pending or self.failure.done():
             return
         rows, self._pending = self._pending[: self._batch_rows], self._pending[self._batch_rows :]
@@ -91,6 +93,8 @@ class Writer:
             # While a part is being written, what waits goes into the next one, full or not.
             if not self._tasks:
                 self.flush()
+            # An attempt whose calls all hang writes no part, and would learn of its successor only at its
+            # end.
             await self._epoch.check()
 
     async def drain(self) -> None:
@@ -115,6 +119,7 @@ class Writer:
         await self._epoch.check()
         try:
             if encoded.errors is not None:
+                # Before the part, so that no durable row without an answer lacks its reason.
                 await self._store.create(name.errors, encoded.errors)
             await self._store.create(name.part, encoded.part)
             await self._store.create(name.rows, encoded.rows)

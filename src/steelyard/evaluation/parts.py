@@ -98,13 +98,18 @@ class Encoded:
 
 def encode(finished: Sequence[Finished], schema: pa.Schema) -> Encoded:
     """The files of one part, its rows in the order of the dataset."""
+    # Answers come in any order; sorted, the ranges of the row set are few and the file compresses well.
     rows = sorted(finished, key=lambda row: row.position)
     columns: list[pa.Array[JsonValue]] = [
         pa.array([row.index for row in rows], pa.int64()),
         pa.array([row.replication for row in rows], pa.string()),
         pa.array([row.responses for row in rows], schema.field(RESPONSES).type),
     ]
-    metadata = {**(schema.metadata or {}), CALLS_METADATA: orjson.dumps(_calls(rows))}
+    replicas = Counter(row.replica for row in rows if row.replica is not None)
+    endings = Counter(reason for row in rows for reason in row.endings)
+    # Sorted by name: the same rows give the same bytes, whatever the order of their answers.
+    calls = {"replicas": dict(sorted(replicas.items())), "endings": dict(sorted(endings.items()))}
+    metadata = {**(schema.metadata or {}), CALLS_METADATA: orjson.dumps(calls)}
     part = parquet(pa.Table.from_arrays(columns, schema=schema.with_metadata(metadata)))
     failed = [row for row in rows if row.error is not None]
     used = [row.tokens for row in rows if row.tokens is not None]
@@ -112,12 +117,6 @@ def encode(finished: Sequence[Finished], schema: pa.Schema) -> Encoded:
     return Encoded(
         part, _errors(failed) if failed else None, row_set([row.position for row in rows], tokens), tokens
     )
-
-
-def _calls(rows: Sequence[Finished]) -> dict[str, JsonValue]:
-    replicas = Counter(row.replica for row in rows if row.replica is not None)
-    endings = Counter(reason for row in rows for reason in row.endings)
-    return {"replicas": dict(sorted(replicas.items())), "endings": dict(sorted(endings.items()))}
 
 
 def calls_of(schema: pa.Schema) -> Calls:

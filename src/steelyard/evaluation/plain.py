@@ -15,6 +15,7 @@ from yarl import URL
 
 from steelyard.discovery import IDENTITY_SECONDS, ForeignSession, Verify, is_ip
 from steelyard.evaluation import call
+from steelyard.evaluation.alarm import Alarm
 from steelyard.evaluation.call import Failure, Fault, Outcome
 
 IDLE_SECONDS = 4.0
@@ -28,6 +29,7 @@ MAX_REFUSAL_BYTES = 1 << 18
 async def get_json(url: URL) -> object:
     """Return the JSON value at a URL, by a connection of its own; raises OSError without one."""
     fields = f"Host: {url.host_port_subcomponent}\r\nAccept: application/json\r\nConnection: close\r\n"
+    # The address may be nobody's: a connection to it would wait for minutes.
     async with asyncio.timeout(IDENTITY_SECONDS):
         _, connection = await asyncio.get_running_loop().create_connection(
             _Connection, url.host or "", url.port or 80
@@ -56,14 +58,16 @@ class PlainClient:
         self._host, self._port = host or url.host or "", url.port or 80
         fields = {"Host": url.host_port_subcomponent, **headers}
         for name, value in fields.items():
+            # A key that was read from a file often ends with a line break: it would end the header, and begin
+            # another one.
             if any(character in f"{name}{value}" for character in "\r\n\0"):
                 raise ValueError(f"the header {name!r} has a line break")
         lines = [f"POST {url.raw_path_qs} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
         self._head = "\r\n".join([*lines, "Content-Length: "]).encode()
         self._idle: list[_Connection] = []
         self._sent: dict[_Connection, float] = {}
-        """Connections in flight and when they time out, the oldest first."""
-        self._alarm: asyncio.TimerHandle | None = None
+        """Connections in flight and when they time out."""
+        self._alarm = Alarm(self._time_out)
         self._resolving: asyncio.Task[list[str]] | None = None
         self._resolved_at = 0.0
         self.closed = False
@@ -79,16 +83,19 @@ class PlainClient:
         else:
             deadline = self._loop.time() + self._timeout
         self._sent[connection] = deadline
-        if self._alarm is None:
-            self._alarm = self._loop.call_at(deadline, self._time_out)
+        # A connection that took long to open is due before one that was open already and was asked meanwhile.
+        self._alarm.set(deadline)
         try:
             outcome = await connection.ask(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
+        # The answer to a cancelled call may still come: on a connection that is used again it would belong to
+        # the next row.
         except BaseException:
             connection.close()
             raise
         finally:
             del self._sent[connection]
         if connection.usable and not self.closed:
+            # Last in, first out: under little load the same few connections stay young.
             connection.idle_since = self._loop.time()
             self._idle.append(connection)
         else:
@@ -98,8 +105,7 @@ class PlainClient:
     async def close(self) -> None:
         """Close every connection: calls in flight fail."""
         self.closed = True
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.cancel()
         if self._resolving is not None:
             self._resolving.cancel()
         for connection in [*self._idle, *self._sent]:
@@ -133,8 +139,10 @@ class PlainClient:
             self._resolved_at = self._loop.time()
             self._resolving = self._loop.create_task(self._resolve())
             self._resolving.add_done_callback(_look_at)
+        # Shared by all calls that connect now: one that times out must not cancel it for the others.
         places = await asyncio.shield(self._resolving)
         error: OSError = OSError(f"{self._host} has no address")
+        # A copy, because calls that connect at the same time reorder the list.
         for place in list(places):
             try:
                 _, connection = await self._loop.create_connection(_Connection, place, self._port)
@@ -153,13 +161,12 @@ class PlainClient:
         return list(dict.fromkeys(str(entry[4][0]) for entry in resolved))
 
     def _time_out(self) -> None:
-        self._alarm = None
         now = self._loop.time() + 0.001  # uvloop rounds to milliseconds
-        for connection, deadline in list(self._sent.items()):
-            if deadline > now:
-                self._alarm = self._loop.call_at(deadline, self._time_out)
-                return
-            connection.fail(call.TIMED_OUT)
+        for connection, deadline in self._sent.items():
+            if deadline <= now:
+                connection.fail(call.TIMED_OUT)
+        if left := [deadline for deadline in self._sent.values() if deadline > now]:
+            self._alarm.set(min(left))
 
 
 def _look_at(task: asyncio.Task[list[str]]) -> None:
@@ -185,6 +192,7 @@ class _Connection(asyncio.Protocol):
         self.usable = False
         waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiter = waiter
+        # The server closed an idle connection in the moment that it was taken.
         if self._transport is None or self._transport.is_closing():
             self.fail(call.lost("closed before the request was sent"))
         else:
@@ -194,6 +202,8 @@ class _Connection(asyncio.Protocol):
     def close(self) -> None:
         self.usable = False
         if self._transport is not None:
+            # Not `close`, which would first send what is buffered: a peer that reads nothing would keep it
+            # open.
             self._transport.abort()
 
     def fail(self, failure: Failure) -> None:
@@ -224,6 +234,8 @@ class _Connection(asyncio.Protocol):
             return
         try:
             self._parser.feed_data(data)
+        # The parser raises also for bytes behind a whole answer: the answer counts, and the connection is not
+        # used again.
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._reusable = False
             if not self._complete:
@@ -244,15 +256,14 @@ class _Connection(asyncio.Protocol):
         self.usable = False
         if self._waiter is None:
             return
-        if error is None and self._ends_with_the_connection():
+        # HTTP/1.0 and `Connection: close` without a length: the end of the connection is the end of the
+        # answer, unless it was reset.
+        framed = "Content-Length" in self._headers or "Transfer-Encoding" in self._headers
+        if error is None and self._status >= 200 and not framed:
             self._settle(self._outcome())
             return
         how = error or (f"closed after {self._size} bytes of the answer" if self._status else "no answer")
         self._settle(call.lost(how))
-
-    def _ends_with_the_connection(self) -> bool:
-        framed = "Content-Length" in self._headers or "Transfer-Encoding" in self._headers
-        return self._status >= 200 and not framed
 
     # The parser's calls
 
@@ -273,6 +284,7 @@ class _Connection(asyncio.Protocol):
             return
         self._status = status
         length = self._headers.get("Content-Length", "")
+        # Refused before it is read: 64 calls at once of a gigabyte each would end the process.
         if length.isdigit() and int(length) > call.MAX_ANSWER_BYTES:
             self.fail(call.too_long(status))
 
@@ -307,6 +319,7 @@ def _decoded(body: bytes, encoding: str, status: int) -> Outcome:
         return call.lost(f"the answer has the unknown encoding {encoding[:40]!r}")
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
+        # A small answer can unpack to any size.
         plain = unpacking.decompress(body, call.MAX_ANSWER_BYTES)
     except zlib.error as error:
         return call.lost(f"the answer is not {encoding}: {error}")

@@ -70,10 +70,14 @@ def plan_of(spec: EvaluationResourceSpec) -> Plan:
         schema = output_schema(interface.outputSchema.arrowSchema)
         before = create_pipeline([*(spec.client.inputPipeline or ()), *(interface.inputPipeline or ())])
         after = create_pipeline(interface.outputPipeline)
+    # Before ValueError's clause, and with a reason of its own: the user's request is right, this version
+    # lacks it.
     except AdapterNotImplemented as error:
         raise EvaluationFailed("NotImplemented", str(error), permanent=True) from error
     except ValueError as error:
         raise EvaluationFailed("BadInterface", str(error), permanent=True) from error
+    # Whatever changes an answer belongs here; how fast it is asked belongs into `settings` and may change
+    # between attempts.
     identity = {
         "evaluation": spec.id,
         "replications": spec.replications,
@@ -111,6 +115,7 @@ def requests_through(pipeline: Adapter) -> Callable[[Item], bytes]:
     def request(item: Item) -> bytes:
         try:
             (adapted,) = pipeline([item])
+            # Dates, times and decimals of a dataset have no form in JSON; services take them as text.
             return orjson.dumps(adapted, default=str, option=orjson.OPT_SERIALIZE_NUMPY)
         except _ROW_FAULTS as error:
             raise BadInput(f"the input pipeline cannot take the row: {error}") from error
@@ -128,6 +133,7 @@ def answers_through(pipeline: Adapter, shape: Shape) -> Callable[[bytes], list[d
             raise Malformed(f"the answer is not JSON: {error}") from error
         try:
             return shape(list(pipeline([answer])))
+        # Malformed is a ValueError, which is also among the faults below: its own message stays.
         except Malformed:
             raise
         except _ROW_FAULTS as error:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from steelyard.evaluation.alarm import Alarm
 from steelyard.evaluation.call import Client, Failure, Fault, Outcome
 from steelyard.evaluation.limit import Concurrency, Limit
 from steelyard.evaluation.retry import RetryPolicy
@@ -66,6 +67,7 @@ class Pool:
         self._opened = opened
         self._replicas: dict[str, Replica] = {}
         self._waiting: deque[asyncio.Future[Replica]] = deque()
+        self._alarm = Alarm(self._serve_waiting)
         self._stopped = False
         self._clients: set[Client] = set()
         self._closing: set[asyncio.Task[None]] = set()
@@ -126,6 +128,7 @@ class Pool:
             raise Stopped
         replica = self._choose()
         if replica is None:
+            # Served in the order of waiting, so that no worker starves while others get each free place.
             waiter: asyncio.Future[Replica] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             try:
@@ -189,6 +192,7 @@ class Pool:
         """Close every connection, also of calls that have been cancelled."""
         # Cleared first, so that a call that ends meanwhile is not followed by another one.
         self._replicas.clear()
+        self._alarm.cancel()
         for client in self._clients:
             await client.close()
         await asyncio.gather(*self._closing)
@@ -204,6 +208,7 @@ class Pool:
             replica.refused += 1
             replica.resting_until = now + self._policy.connect_delay(replica.refused, self._jitter())
             return
+        # It took the connection, so it is there; that it failed is counted otherwise.
         replica.unreachable_since, replica.refused = None, 0
         if failure.fault is Fault.UNTRUSTED or replica.rests or replica.failures >= PATIENCE:
             replica.rests += 1
@@ -226,12 +231,15 @@ class Pool:
             elif replica.in_flight < self._limit(replica) and (best is None or _before(replica, best)):
                 best = replica
         if best is None and wake_at is not None:
-            asyncio.get_running_loop().call_at(wake_at, self._serve_waiting)
+            # One alarm at most: each call that ends while a replica rests comes by here, thousands in one rest.
+            self._alarm.set(wake_at)
         return best
 
     def _limit(self, replica: Replica) -> int:
         if self._policy.exhausted(replica.rests):
             return 0
+        # One probe at a time: a server that has just come back would be hit by all calls at once, and fall
+        # over again.
         return 1 if replica.rests or replica.refused else replica.limit.value
 
     def _serve_waiting(self) -> None:

@@ -75,11 +75,13 @@ class Progress:
         await asyncio.shield(self._writing)
 
     async def _put(self, content: bytes) -> None:
+        # Progress is for people: a full disk ends the attempt where rows are written, not here.
         with suppress(StorageError):
             await self.store.put(layout.PROGRESS, content)
 
     async def keep(self) -> None:
         """Write it now and then, until cancelled: often on a local disk, at most every 5 s elsewhere."""
+        # Object stores bill each write, and some limit writes of one key to one a second.
         period = LOCAL_SECONDS if self.store.url.startswith(("file:", "memory:")) else REMOTE_SECONDS
         while True:
             await self.write()

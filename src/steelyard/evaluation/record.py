@@ -36,6 +36,7 @@ def describe(
         "identity": fixed,
         "digest": hashlib.sha256(orjson.dumps(fixed, option=orjson.OPT_SORT_KEYS)).hexdigest(),
         "settings": dict(settings),
+        # Outside the digest: an upgrade between two attempts changes no question.
         "environment": {
             "python": platform.python_version(),
             "platform": platform.platform(),
@@ -66,6 +67,7 @@ async def record(store: Store, run: Mapping[str, JsonValue]) -> None:
 async def record_server(store: Store, server: Mapping[str, JsonValue]) -> None:
     """Write the record of a server that is about to be asked; one that was recorded has its file already."""
     data = orjson.dumps(server, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+    # The name is the digest of the content: what is there is the same.
     with contextlib.suppress(ObjectExists):
         await store.create(f"{layout.SERVERS}{hashlib.sha256(data).hexdigest()[:16]}.json", data)
 

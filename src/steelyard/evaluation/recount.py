@@ -66,6 +66,7 @@ async def _identity(output: Store) -> dict[str, JsonValue]:
     try:
         run = orjson.loads(await output.get(layout.RUN))
         identity = run.get("identity", {})
+    # Outputs of earlier versions have no record; that one is missing is no fault of the rows.
     except (ObjectMissing, orjson.JSONDecodeError, AttributeError):
         return {}
     return identity if isinstance(identity, dict) else {}
@@ -144,6 +145,8 @@ def _measured(store: Store, entries: Sequence[FileEntry]) -> tuple[tuple[FileEnt
             rows = file.metadata.num_rows
         if rows != entry.rows:
             faults.append(f"{entry.path} of the dataset holds {rows} rows; the manifest says {entry.rows}")
+        # The total follows from what the files hold: a manifest that names fewer rows than there are would
+        # hide missing ones.
         measured.append(entry.model_copy(update={"rows": rows}))
     return tuple(measured), faults
 
@@ -151,6 +154,7 @@ def _measured(store: Store, entries: Sequence[FileEntry]) -> tuple[tuple[FileEnt
 def _batches(store: Store, path: str) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Each row's index and replication, and how many have no responses: of those one column inside is enough."""
     with _opened(store, path) as file:
+        # Answers can be megabytes each; one leaf of the struct says as well whether there is one.
         leaves = [file.schema.column(number).path for number in range(len(file.schema))]
         answer = next((leaf for leaf in leaves if leaf.split(".")[0] == RESPONSES), None)
         if answer is None or not {INDEX, REPLICATION} <= set(leaves):

@@ -53,6 +53,8 @@ class Replicas:
         while True:
             if await self.refresh():
                 grown()
+            # A replica that was ever there makes the session one that has started: its absence then has the
+            # shorter limit.
             if self._pool.addresses:
                 last, self._ever = loop.time(), True
             self._miss(loop.time() - last)
@@ -64,6 +66,7 @@ class Replicas:
         for address in self._pool.addresses - addresses:
             self._pool.drop(address)
             self._log.info("replica vanished", address=address)
+        # An address that left and comes back may be another Pod's: it is said again if it is foreign again.
         self._foreign &= addresses
         joined = await asyncio.gather(
             *(self._join(address) for address in sorted(addresses - self._pool.addresses))

@@ -46,6 +46,7 @@ async def resume(
         unknown = sorted(set(counted) - set(known.parts))
         present = {info.key async for info in store.list(layout.PARTS)}
         listed = [name for name in unknown if layout.PARTS + name + layout.ROWS_SUFFIX in present]
+        # An attempt that counted no tokens left a checkpoint without them: they are read from the answers.
         tokens, uncounted = known.tokens or Usage(), [] if known.tokens else list(known.parts)
         keys = [layout.PARTS + name + layout.ROWS_SUFFIX for name in listed]
         for name, data in zip(listed, await gather_bounded(store, keys), strict=True):

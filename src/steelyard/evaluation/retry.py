@@ -12,6 +12,7 @@ WAIT_FOR_SERVER_SECONDS = 600.0
 """Seconds for which a replica may refuse connections: large models take minutes to load."""
 MOST_CONNECT_DELAY = 5.0
 """A connection that is refused costs nothing, and a server that is back should not wait for its first call."""
+# Timeout, Too Early and Too Many Requests: the only 4xx whose repetition unchanged may succeed.
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 
 
@@ -25,7 +26,10 @@ class RetryPolicy:
 
     def delay(self, failures: int, jitter: float, retry_after: float = 0.0) -> float:
         """Seconds to wait after the `failures`-th failure in a row; `jitter` is uniform in [0, 1)."""
+        # The exponent is bounded: after a thousand failures the power would overflow a float.
         ceiling = min(self.cap, FIRST_DELAY * 2.0 ** min(failures - 1, 32))
+        # Full jitter, as AWS measured it: rows that failed together come back spread out. What a server asks
+        # for outranks it.
         return max(jitter * ceiling, retry_after)
 
     def connect_delay(self, failures: int, jitter: float) -> float:
@@ -52,5 +56,6 @@ def retry_after(header: str | None, now: datetime) -> float:
         return float(header)
     try:
         return max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
+    # A date without a zone is naive and cannot be subtracted: TypeError.
     except (TypeError, ValueError):
         return 0.0

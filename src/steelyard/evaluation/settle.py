@@ -67,6 +67,8 @@ class Settler:
             case bytes():
                 self._answered(work, address, outcome)
             case Failure(fault=Fault.REFUSED):
+                # A refusal usually costs nothing; one whose answer was read to its end, such as one too long,
+                # may tell its tokens.
                 self.meter.answered(self._wasted(outcome.answer))
                 self._give_up(work, address, "BadRequest", outcome)
             # The address belongs to another session's replica now, which was not sent the row.
@@ -167,6 +169,7 @@ class Settler:
 
     def _give_up(self, work: Work, address: str | None, reason: str, failure: Failure) -> None:
         message = f"{reason}: {failure.message}"[:_MESSAGE_CHARACTERS]
+        # The schema's default: a request that one row gets wrong is nearly always wrong in every row.
         if self.plan.client.badRequestPolicy == "Abort":
             body = self._text(failure.body)[:200]
             name = f"index {work.index}, replication {work.replication}"

@@ -7,7 +7,7 @@ whole part that cannot be written.
 import base64
 import binascii
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -47,6 +47,8 @@ def output_schema(arrow_schema: str) -> pa.Schema:
         fields = list(responses.value_type)
     else:
         fields = list(schema)
+    # These columns are the engine's own: a schema that declares them, as published ones do, describes the
+    # whole output.
     payload = [field for field in fields if field.name not in {INDEX, REPLICATION, RESPONSE_INDEX}]
     if not payload:
         raise ValueError("interface.outputSchema describes no field of an answer")
@@ -86,6 +88,7 @@ def _check(kind: pa.DataType) -> Check:
 
 def _instance(expected: type, name: str) -> Check:
     def check(value: JsonValue) -> JsonValue:
+        # Not isinstance: `true` is an int to Python, and Arrow would write it as 1.
         if type(value) is not expected:
             raise Malformed(f"expected {name}, got {_short(value)}")
         return value
@@ -134,6 +137,8 @@ def _struct(kind: Kind) -> Check:
                     raise Malformed(f"{name}: {error}") from None
             elif not nullable:
                 raise Malformed(f"there is no {name}")
+        # A service's error object with status 200 would otherwise pass as an answer whose fields are all
+        # null.
         if not item and not any(name in value for name, _, _ in fields):
             raise Malformed(f"there is none of {', '.join(name for name, _, _ in fields)} in {_short(value)}")
         return item
@@ -163,6 +168,7 @@ def _map(kind: Kind) -> Check:
     def check(value: JsonValue) -> JsonValue:
         if type(value) is not dict:
             raise Malformed(f"expected an object, got {_short(value)}")
+        # Arrow takes a map as pairs; an object would become a struct.
         return [(key, None if item is None else check_item(item)) for key, item in value.items()]
 
     return check
@@ -175,11 +181,18 @@ def _binary(value: JsonValue) -> JsonValue:
         raise Malformed(f"expected base64, got {_short(value)}") from None
 
 
-def _time(value: JsonValue) -> JsonValue:
-    try:
-        return datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise Malformed(f"expected a time (ISO 8601), got {_short(value)}") from None
+def _time(kind: pa.DataType) -> Check:
+    def check(value: JsonValue) -> JsonValue:
+        try:
+            time = datetime.fromisoformat(value)
+            # A column of nanoseconds ends in 2262, and UTC may lie outside the years 1 to 9999 where local time does
+            # not: the first would fail the whole part when it is written, the second whoever reads it.
+            pa.array([time.astimezone(UTC) if time.tzinfo else time], type=kind)
+        except (TypeError, ValueError, OverflowError, pa.ArrowException):
+            raise Malformed(f"expected a time (ISO 8601) within {kind}, got {_short(value)}") from None
+        return time
+
+    return check
 
 
 def _by_arrow(kind: pa.DataType) -> Check:
@@ -221,5 +234,5 @@ _BUILDERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], Ch
     (pa.types.is_map, _map),
     (_is_list, _list),
     (_is_bytes, lambda _: _binary),
-    (pa.types.is_timestamp, lambda _: _time),
+    (pa.types.is_timestamp, _time),
 )

@@ -98,6 +98,8 @@ def _entry(store: Store, key: str) -> FileEntry:
     digest = hashlib.sha256()
     size = 0
     with sync_reader(store, key) as reader:
+        # The whole file is read once before the first call, so that the record names exactly the bytes that
+        # are asked.
         while chunk := reader.read(_DIGEST_CHUNK):
             digest.update(chunk)
             size += len(chunk)
@@ -125,6 +127,7 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
 def _rows(batch: pa.RecordBatch, ordinals: "npt.NDArray[np.int64]") -> list[Row]:
     indexes: list[JsonValue] = batch.column(batch.schema.get_field_index(INDEX)).to_pylist()
     payload = batch.drop_columns([INDEX])
+    # `strict` raises where a map has a key twice: as an object it would lose one of the values.
     items = payload.to_pylist(maps_as_pydicts="strict")
     if any(_holds_binary(field.type) for field in payload.schema):
         items = [_json(item) for item in items]

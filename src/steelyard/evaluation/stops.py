@@ -24,6 +24,7 @@ def stops_of(sampling: Mapping[str, JsonValue]) -> list[str]:
 
 def cut(text: str, stops: Sequence[str]) -> str:
     """The text before the first of the stops."""
+    # An empty stop is found at the beginning of every text.
     ends = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
     return text[: min(ends)] if ends else text
 
@@ -54,4 +55,5 @@ def refuses_stops(body: bytes) -> bool:
         return False
     error = error.get("error", error) if isinstance(error, dict) else {}
     param = error.get("param") if isinstance(error, dict) else None
+    # vLLM says `body.stop`, OpenAI `stop`; messages differ between versions and are not looked at.
     return isinstance(param, str) and param.rpartition(".")[2] == "stop"

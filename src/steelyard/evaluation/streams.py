@@ -39,6 +39,7 @@ def whole_answer(body: bytes) -> bytes:
 
 
 def _pieces(body: bytes) -> Iterator[dict[str, JsonValue]]:
+    # Events may end their lines by CRLF, CR or LF (the standard of server-sent events).
     text = body.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
     for event in text.split("\n\n"):
         lines = [line[5:].removeprefix(" ") for line in event.split("\n") if line.startswith("data:")]
@@ -59,6 +60,7 @@ def _merged(pieces: list[dict[str, JsonValue]]) -> dict[str, JsonValue]:
     answer: dict[str, JsonValue] = {}
     choices: dict[int, dict[str, JsonValue]] = {}
     for piece in pieces:
+        # `usage` comes in a last piece without choices, or is null in every piece but the last.
         answer |= {name: value for name, value in piece.items() if name != "choices" and value is not None}
         for part in piece.get("choices") or ():
             _add(choices.setdefault(part.get("index", 0), {"finish_reason": None}), part)

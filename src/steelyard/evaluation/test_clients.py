@@ -397,3 +397,29 @@ async def test_json_that_is_got_from_a_url(client: Any) -> None:
                 await client.get_json(server.url)
     with pytest.raises(OSError):
         await client.get_json(server.url)
+
+
+async def test_a_connection_that_opens_slowly_does_not_prolong_its_call() -> None:
+    opening = asyncio.Event()
+    slow = False
+
+    async def verify() -> None:
+        if slow:
+            await opening.wait()
+
+    async with script([OK], [5.0], [5.0]) as server:
+        client = open_plain(server.url, 0.4, verify)
+        assert await client.call(b"{}") == b"fine"
+        # Both need a connection: the first call's is still being opened when the second takes the one that is idle.
+        idle, client._idle = client._idle, []  # type: ignore[attr-defined]
+        slow = True
+        earlier = asyncio.create_task(client.call(b"{}"))
+        await asyncio.sleep(0.1)
+        client._idle = idle  # type: ignore[attr-defined]
+        later = asyncio.create_task(client.call(b"{}"))
+        await asyncio.sleep(0)
+        opening.set()
+        assert await earlier == call.TIMED_OUT
+        assert not later.done()
+        assert await later == call.TIMED_OUT
+        await client.close()

@@ -1,5 +1,6 @@
 """Requests are the JSON that anyone would write, and answers of every shape are responses or Malformed."""
 
+import math
 from typing import Any
 
 import orjson
@@ -54,6 +55,12 @@ def test_a_prompt_that_is_neither_text_nor_messages_is_refused(prompt: Any) -> N
 def test_what_is_ours_is_no_sampling_parameter(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         check_sampling({name: 1})
+
+
+@pytest.mark.parametrize("value", [math.nan, {"50256": -math.inf}, [math.inf], 2**64, b"bytes"])
+def test_what_json_cannot_hold_is_no_sampling_parameter(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"not JSON|range"):
+        check_sampling({"temperature": value})
 
 
 def answered(choice: Any, **rest: Any) -> bytes:

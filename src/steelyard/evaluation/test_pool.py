@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from yarl import URL
@@ -218,3 +219,29 @@ async def test_no_more_calls_than_there_is_room_for() -> None:
     pool.add("http://127.0.0.1:2")
     assert pool.capacity == 150
     await pool.close()
+
+
+async def test_a_resting_replica_sets_one_alarm_however_many_calls_end_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with pool("http://a", "http://b", per_replica=1, jitter=1.0) as replicas:
+        first, second = [await replicas.acquire() for _ in range(2)]
+        replicas.release(first, GONE, now())
+        loop = asyncio.get_running_loop()
+        alarms: list[float] = []
+        call_at = loop.call_at
+
+        def counted(when: float, *arguments: Any, **context: Any) -> asyncio.TimerHandle:
+            alarms.append(when)
+            return call_at(when, *arguments, **context)
+
+        monkeypatch.setattr(loop, "call_at", counted)
+        waiting = [asyncio.create_task(replicas.acquire()) for _ in range(50)]
+        for task in waiting:
+            await asyncio.sleep(0)
+            replicas.release(second, b"", now())
+            second = await task
+        assert len(alarms) <= 1
+        monkeypatch.undo()
+        # The replica that rests still gets its call when its rest is over.
+        assert (await replicas.acquire()) is first

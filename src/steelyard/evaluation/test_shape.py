@@ -77,6 +77,8 @@ def test_an_answer_that_fits(kind: pa.DataType, value: JsonValue, expected: Json
         (pa.struct([("x", pa.int64())]), {"y": 2}, "none of x"),
         (pa.binary(), "§", "expected base64"),
         (pa.timestamp("us"), "yesterday", "expected a time"),
+        (pa.timestamp("ns"), "9999-01-01", "expected a time"),
+        (pa.timestamp("us", "UTC"), "0001-01-01T00:00:00+10:00", "expected a time"),
         (pa.date32(), "yesterday", "expected date32"),
     ],
 )
@@ -111,6 +113,8 @@ TYPES = st.recursive(
             pa.bool_(),
             pa.binary(),
             pa.date32(),
+            pa.timestamp("ns"),
+            pa.timestamp("us", "UTC"),
         ]
     ),
     lambda inner: (

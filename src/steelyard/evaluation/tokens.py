@@ -53,6 +53,7 @@ def listed(choice: Mapping[str, JsonValue]) -> Listed:
         raise NoLikelihood(
             "the endpoint's lists of tokens, likelihoods and likeliest tokens differ in length"
         )
+    # The likeliest is found by value: servers list the actual token among the top ones even where it is not.
     best = [max(top.values(), default=None) if isinstance(top, Mapping) else None for top in tops]
     return Listed([str(text) for text in texts], values, best)
 

@@ -60,8 +60,10 @@ async def verify(
 
 async def _publish(output: Store, claimed: Epoch, path: Path) -> None:
     """Put one finished file at the root. It may replace what an interrupted verification left there."""
+    # A verification that was replaced must not put a file over one that the other's manifest names already.
     await claimed.check()
     await output.put_file(path.name, path)
+    # At once: the scratch folder of a Pod is small, the output may be large.
     await asyncio.to_thread(path.unlink)
 
 
@@ -154,6 +156,7 @@ class _Check:
         doubles = row_positions[~new]
         self._duplicates += len(doubles)
         policy = self._plan.client.duplicateOutputPolicy
+        # Fencing leaves none; a folder that was copied together or edited by hand may have some.
         if len(doubles) and policy == "Error":
             some = [int(position) for position in doubles[:NAMED_ROWS]]
             raise _invalid(

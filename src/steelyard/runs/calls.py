@@ -88,10 +88,13 @@ class _Calling:
             self.context.now,
             self.context.jitter,
             _Log(self.context.listener),
+            # An endpoint of anybody's has no port at which it tells whose it is; its URL is the user's own
+            # choice.
             identity_port=None,
             watch=self._begin,
         )
         epoch = await new_epoch(stores.output, self.context.now())
+        # After the epoch, which is in the name of the log: two commands that begin at once have a file each.
         engine = replace(engine, meter=await asyncio.to_thread(SpendingLog, self.resolved.folder, epoch))
         sampling = self.resolved.request.prompt.sampling
         self.refusals = Refusals(self.resolved.folder, epoch, shared=sampling.keys())
@@ -100,11 +103,14 @@ class _Calling:
         wrong = asyncio.ensure_future(self._something_wrong())
         try:
             summary = await self._first(calls, stop, wrong)
+            # Once more at the end: the last refusals may have come after the last look.
             await self._check_refusals()
             return summary
         finally:
             for task in (stop, wrong, *self._sides):
                 task.cancel()
+            # Also when this task itself is cancelled: answers that are paid for are written before anybody
+            # goes.
             if not calls.done():
                 await _end(calls)
 
@@ -115,6 +121,8 @@ class _Calling:
         await asyncio.wait([calls, stop, wrong], return_when=asyncio.FIRST_COMPLETED)
         if calls.done():
             return calls.result()
+        # Ctrl-C drains: what is in flight is paid for. A wrong rubric or an endpoint that refuses everything
+        # does not.
         if stop.done():
             await self._drain(calls)
         await _end(calls)
@@ -142,6 +150,7 @@ class _Calling:
         """Raise RunFailed when there is nothing but refusals; then the folder is as it was before."""
         if self.refusals is not None and await self._refused():
             explanation = await asyncio.to_thread(self.refusals.explanation)
+            # Removed before the error is raised: the next command has to ask these rows again.
             await self.refusals.take_back()
             raise RunFailed(f"{', '.join(self.resolved.request.called)}: {explanation}")
 
@@ -157,6 +166,7 @@ class _Calling:
         self.replicas.closed = True
         if self.progress is None or self.progress.pool is None:
             return
+        # The discovery is asked every few seconds only; dropped here, the replicas get nothing from now on.
         for address in self.progress.pool.addresses:
             self.progress.pool.drop(address)
         while self.progress.calls and not calls.done():
@@ -178,6 +188,8 @@ async def _watch(progress: Progress, listener: Listener) -> None:
             listener.progress(progress.snapshot())
             await asyncio.sleep(POLL_SECONDS)
     finally:
+        # The last numbers are those that a person remembers; the periodic ones may be a quarter of a second
+        # old.
         listener.progress(progress.snapshot())
 
 
@@ -185,6 +197,7 @@ async def _check_rubrics_early(request: RunRequest, columns: Sequence[str]) -> N
     """Import what scoring needs, and raise UsageError for a rubric that could not score this run."""
     if not request.rubrics:
         return
+    # An import holds the interpreter's lock: at once, it would delay the first calls.
     await asyncio.sleep(IMPORT_AFTER_SECONDS)
     check = await asyncio.to_thread(_import_check)
     await asyncio.to_thread(check, request, columns)

@@ -42,6 +42,7 @@ def storage_failures(location: str) -> Iterator[None]:
         raise RunFailed(f"{error}. Make room and run the same command again: it goes on") from error
     except StorageError as error:
         raise RunFailed(str(error)) from error
+    # FileStore raises StorageError; a scratch folder or a prompt file raises the system's own.
     except OSError as error:
         raise RunFailed(f"{error.filename or location}: {error.strerror or error}") from error
 
@@ -70,6 +71,7 @@ async def collect(resolved: ResolvedRequest, context: RunContext) -> RunResult:
 
     EvaluationFailed, RunFailed, UsageError and Interrupted say why it cannot be.
     """
+    # A verified run asks nobody: it can be scored again without the key.
     key = None if resolved.folder.verified else api_key(resolved.request, context.environment)
     plan = plan_of(resolved.request, resolved.identity, resolved.columns, key)
     plan = replace(plan, caps=await asyncio.to_thread(_budget, resolved, plan.caps, context))
@@ -126,6 +128,8 @@ async def _settle_folder(resolved: ResolvedRequest, plan: Plan) -> None:
     # The folder has no rows yet, or an earlier command died before it had written them.
     if not await asyncio.to_thread(check_unchanged, resolved):
         few = await asyncio.to_thread(first_rows, resolved.rows, resolved.source)
+        # Before the dataset is written: a template with a wrong column would fail every row, after minutes of
+        # copying.
         check_rows(plan.request, few, resolved.request.source.location)
         path = await asyncio.to_thread(write_dataset, resolved.rows, resolved.source, folder)
         try:

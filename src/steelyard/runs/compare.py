@@ -48,6 +48,8 @@ def compare_runs(
         if isinstance(one, NotComparable):
             raise UsageError(f"{_name(run)}: not comparable with {_name(runs[0])}, because {one.reason}")
         comparisons.append(one)
+    # Several runs against one are several tests: without Holm's correction some difference would show by
+    # chance.
     ps = holm([one.p_value.p for one in comparisons])
     sides = [_side(number, run, runs[0], scored[number].file) for number, run in enumerate(runs)]
     binary = all(one.binary for one in comparisons)
@@ -115,6 +117,8 @@ def _scored(run: Run, reference: str, first: Run) -> _ScoredBy:
 
 def _check_data(first: Run, run: Run) -> None:
     """The same files, by content, read in the same way; a part of the rows may be asked."""
+    # The written dataset differs where one run asked a part of the rows: then the prompt files themselves are
+    # compared.
     if [entry.sha256 for entry in first.manifest.inputs] == [entry.sha256 for entry in run.manifest.inputs]:
         return
     one, other = (compared_run.record.get("identity", {}) for compared_run in (first, run))
@@ -137,6 +141,7 @@ def _sha(identity: Mapping[str, JsonValue], run: Run) -> str:
 
 def _cluster(first: Run, tables: list[pa.Table], column: str | None) -> str | None:
     """Put the clusters of the first run's rows beside all scores; the column that they come from."""
+    # Clusters of another run alone would not be the same partition of the rows: none count.
     if column is None and CLUSTER not in tables[0].column_names:
         for number, table in enumerate(tables):
             tables[number] = table.drop_columns([CLUSTER] if CLUSTER in table.column_names else [])
@@ -174,7 +179,9 @@ def _codes(run: Run, column: str) -> tuple[Any, Any]:
     values: list[JsonValue] = table[column].to_pylist()
     index = table[INDEX].to_numpy()
     numbers: dict[str, int] = {}
+    # A row without a value is a cluster of its own: nobody knows that two of them belong together.
     codes = [
+        # By their text: values may be lists and objects, which no dictionary takes as keys.
         -1 - row if value is None else numbers.setdefault(repr(value), len(numbers))
         for row, value in zip(index.tolist(), values, strict=True)
     ]
@@ -188,6 +195,7 @@ def _inputs(run: Run) -> list[Path]:
 def _texts(run: Run, wanted: set[int]) -> dict[int, str]:
     """The questions of a few rows, cut short."""
     names = pq.read_schema(_inputs(run)[0]).names
+    # A template is made of several columns: then the first one that looks like a question is shown.
     column = next((name for name in (run.request.prompt.column, *TEXTS) if name in names), None)
     if column is None or not wanted:
         return {}

@@ -71,6 +71,8 @@ class RunContext:
 
     def limited(self, seconds: float | None) -> "RunContext":
         """Return the context with a deadline in `seconds` from now; a deadline that is fixed already stays."""
+        # A judge's run has the same limits as the run that it judges: a deadline of its own would double the
+        # time.
         if seconds is None or self.ends_at is not None:
             return self
         return replace(self, ends_at=self.clock() + seconds)

@@ -78,6 +78,7 @@ def expected_calls(resolved: ResolvedRequest, *, name: str = MODEL, fresh: bool 
     faults: list[str] = []
     calls = size = fault_count = 0
     for ordinal, (index, row) in enumerate(_rows(resolved)):
+        # Rows that earlier attempts answered are paid for already.
         left = request.replications - (0 if done is None else int(done[ordinal].sum()))
         try:
             size += left * len(plan.request(row))
@@ -120,6 +121,7 @@ def _of_judge(resolved: ResolvedRequest, spec: JudgeSpec, scratch: Path, answere
     questions = scratch / f"{spec.name}.jsonl"
     with questions.open("wb") as file:
         file.writelines(lines_about(rows, request.prompt, spec, location))
+        # Every row may be an error: then the judge has nothing to read, and no dataset could be opened.
         if file.tell() == 0:
             return ExpectedCalls(spec.name, spec.model, 0, 0, (), 0, 0, 0, spec.prices)
     folder = resolved.folder.judge(spec.name) if answered else None

@@ -58,7 +58,7 @@ def exported(run: Run) -> Iterator[pa.RecordBatch]:
         indexes: list[JsonValue] = batch.column(INDEX).to_pylist()
         names: list[JsonValue] = batch.column(REPLICATION).to_pylist()
         errors = [
-            _error(run, index, name) if missing else None
+            {field: run.row_errors.get((index, name), {}).get(field) for field in _ERROR} if missing else None
             for index, name, missing in zip(
                 indexes, names, batch.column(RESPONSES).is_null().to_pylist(), strict=True
             )
@@ -75,11 +75,6 @@ def exported(run: Run) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
-def _error(run: Run, index: int, name: str) -> dict[str, JsonValue]:
-    error = run.row_errors.get((index, name), {})
-    return {field: error.get(field) for field in _ERROR}
-
-
 class _Reader:
     """A file of scores beside the output."""
 
@@ -91,9 +86,11 @@ class _Reader:
 
     def take(self, rows: pa.Table) -> "pa.Array[JsonValue]":
         table = self._row_scores.lookup(rows)
+        # Scores of documents stand with one row of several; only scores per row must cover every row.
         if self._rows_have_scores and self._row_scores.missing:
             raise UsageError(f"{self._path}: is not of this output; score it again (steelyard eval score)")
         kept = table.drop_columns([INDEX, REPLICATION])
+        # Arrow makes a struct of whole arrays only, not of chunked columns.
         columns: list[Any] = [_whole(column) for column in kept.columns]
         return pa.StructArray.from_arrays(columns, fields=list(kept.schema))
 
@@ -118,6 +115,7 @@ def _parquet(batches: Iterator[pa.RecordBatch], path: Path) -> int:
     writer: pq.ParquetWriter | None = None
     try:
         for batch in batches:
+            # The schema is known with the first batch: rubrics and columns differ from run to run.
             if writer is None:
                 writer = pq.ParquetWriter(path, batch.schema, compression="zstd")
             writer.write_batch(batch)
@@ -130,6 +128,7 @@ def _parquet(batches: Iterator[pa.RecordBatch], path: Path) -> int:
 
 def _csv(batches: Iterator[pa.RecordBatch], path: Path) -> int:
     rows = 0
+    # The csv module writes its own line ends: with translation, line breaks inside a cell would change.
     with path.open("w", encoding="utf-8", newline="") as file:
         writer: _Csv | None = None
         for batch in batches:

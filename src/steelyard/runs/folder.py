@@ -115,7 +115,8 @@ class RunFolder:
             document = yaml.load(self.file.read_text(), _LOADER)
         except (FileNotFoundError, NotADirectoryError):
             raise UsageError(f"{self.path}: is no run; there is no {RUN_FILE} in it") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        # ValueError: text that is not UTF-8, and dates that there are not, which YAML reads as dates.
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise UsageError(f"{self.file}: is not YAML: {error}") from error
         if not isinstance(document, dict):
             raise UsageError(f"{self.file}: should be an object")
@@ -166,6 +167,7 @@ class Run:
     @property
     def files(self) -> list[Path]:
         """The verified files, in the order of the manifest."""
+        # By the manifest, never by what lies there: an interrupted verification may have left other files.
         return [self.folder.path / "outputs" / entry.path for entry in self.manifest.files]
 
     def scores(self) -> pa.Table | None:
@@ -224,6 +226,8 @@ class _Questions:
     def __init__(self, run: Run, scratch: Path) -> None:
         source = Source(run.folder.inputs, tuple(run.manifest.inputs))
         self._indexes = IndexMap(source)
+        # Parquet has no cheap access by row; Arrow's own file is mapped, and only the rows that are read take
+        # memory.
         path = scratch / "rows.arrow"
         self._table = self._mapped(run, path)
 

@@ -27,6 +27,8 @@ def plan_of(
     request: RunRequest, identity: Mapping[str, JsonValue], columns: Sequence[str], key: str | None
 ) -> Plan:
     """UsageError says what in the request cannot work; `key` is sent, and never kept."""
+    # The id of an evaluation follows from what is asked: the same request has the same replication ids
+    # everywhere.
     evaluation = digest_of(identity)[:32]
     limits = request.limits
     return Plan(
@@ -93,6 +95,7 @@ def api_key(request: RunRequest, environment: Mapping[str, str] = os.environ) ->
         raise UsageError(f"--api-key-env {request.api_key_env}: is not set")
     if not key:
         return None
+    # An HTTP header can hold no such character; the client would fail at every call with words about headers.
     if not key.isascii() or not key.isprintable():
         raise UsageError(
             f"--api-key-env {request.api_key_env}: holds something that cannot stand in a header"
@@ -121,5 +124,6 @@ async def new_epoch(
     highest = await highest_epoch(output)
     seconds = int(now.timestamp())
     if highest is not None:
+        # Another machine's clock may be ahead: an epoch of our own clock would be fenced off at once.
         seconds = max(seconds, int(highest[:10]) + 1)
     return f"{seconds:010d}-{random_text()}-0001"

@@ -157,6 +157,7 @@ class _Endpoint:
     async def tokenizer(self, resolved: ResolvedRequest) -> Tokenizer | None:
         """Return the endpoint's tokenizer; None where it has no `/tokenize`."""
         prompt = resolved.request.prompt
+        # vLLM serves /tokenize beside /v1; gateways often forward only what is below it.
         for path in PATHS:
             if not await self.tokens(path, REST_TEXT, special=True):
                 continue  # llama.cpp takes another field, and tells no tokens of nothing
@@ -169,6 +170,7 @@ class _Endpoint:
     async def tokens(self, path: str, text: str, *, special: bool) -> list[int] | None:
         body = {"model": self.model, "prompt": text, "add_special_tokens": special}
         status, answer = await self.answer(path, body)
+        # Silence now is no proof that there is no tokenizer: scores with and without one differ.
         if status in BUSY or status >= 500:
             raise RunFailed(
                 f"{self.url}: status {status} at /tokenize, so its tokens are not known; nothing was asked"
@@ -185,6 +187,8 @@ class _Endpoint:
                 token = token.get("content") if isinstance(token, dict) else token
                 if isinstance(token, str) and (ids := await self.tokens(path, token, special=False)):
                     return ids[0]
+        # `/tokenizer_info` is off by default in vLLM: what special tokens add before a text shows as well
+        # which comes first.
         with_special = await self.tokens(path, REST_TEXT, special=True) or []
         without = await self.tokens(path, REST_TEXT, special=False) or []
         return with_special[0] if with_special[1:] == without and without else None
@@ -219,6 +223,7 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, context:
             f"{endpoint.url}: cannot be asked for likelihoods: {why}. Nothing was asked but this one request. "
             "vLLM's /v1/completions can; tasks that generate text work with every endpoint"
         )
+    # Some servers answer -1 at each place (SGLang), some leave the list out.
     offsets = answer["choices"][0]["logprobs"].get("text_offset")
     if not isinstance(offsets, list) or any(not isinstance(place, int) or place < 0 for place in offsets):
         lacks = "reports no positions of tokens (text_offset is -1 or missing)"

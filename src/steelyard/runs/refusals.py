@@ -5,12 +5,12 @@ its record would keep the next attempt from asking: so the record is removed.
 """
 
 import asyncio
-import json
 import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 import pyarrow.parquet as pq
 
 from steelyard.evaluation import layout
@@ -39,10 +39,12 @@ LENGTHS = frozenset({"max_tokens", "max_completion_tokens", "min_tokens", "trunc
 def refused_parameter(body: str) -> str | None:
     """The parameter that a refusal names: `error.param`, or the `loc` of FastAPI; without `body.` before it."""
     try:
-        content = json.loads(body)
-    except ValueError:
+        # An endpoint may answer with a nesting that the standard library would end in a RecursionError.
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError:
         return None
     match content:
+        # OpenAI and vLLM name the parameter; FastAPI's own answer is pydantic's list of faults.
         case {"error": {"param": str(name)}} | {"param": str(name)}:
             return name.removeprefix("body.").partition(".")[0] or None
         case {"detail": [{"loc": ["body", str(name), *_]}, *_]}:
@@ -117,6 +119,8 @@ class Refusals:
     def _remove(self) -> None:
         nothing_was_ever_answered = self._done == 0 or self._parameter() is not None
         if nothing_was_ever_answered:
+            # Nothing in it was paid for, and its identity may be what was wrong: the mended command begins
+            # anew.
             shutil.rmtree(self.folder.outputs.root)
             return
         # A crash in between leaves a row set without its part, which counts for nothing; never the other way round.

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import orjson
 
@@ -37,10 +37,38 @@ SCHEMA_VERSION = "0.1"
 KIND = "Run"
 ENDPOINT = "endpoint"
 """The part of the identity that names the base URLs."""
+OPTIONAL = ("settings", "prefix token", "max_length")
+"""The parts of the identity that are there only where the request has them."""
 HUB = "hf:"
 """Prefix of the location of a dataset of the hub; its files are named with their commit."""
 TARGETS = ("target", "answer", "label")
 """The columns that hold the right answer, unless another one is named."""
+
+
+_LEAST: Mapping[str, int] = {
+    "replications": 1,
+    "source.limit": 0,
+    "source.sample": 0,
+    "source.seed": 0,
+    "prompt.prefix_token_id": 0,
+    "prompt.max_length": 1,
+    "serve.gpus": 0,
+    "limits.concurrency": 1,
+    "limits.timeout": 0,
+    "limits.wait_for_server": 0,
+    "limits.retries": 0,
+    "limits.max_tokens_total": 1,
+    "limits.max_cost": 0,
+    "limits.prices.prompt": 0,
+    "limits.prices.completion": 0,
+    "limits.max_time": 0,
+    "limits.max_stops": 0,
+    "judges.prices.prompt": 0,
+    "judges.prices.completion": 0,
+}
+"""The least of each number of a request, as of the option that sets it."""
+_MOST: Mapping[str, int] = {"limits.timeout": 2**31 - 1, "limits.retries": 2**31 - 1}
+"""The greatest of the numbers that become fields of an Evaluation; all others fit into 64 bits, as in JSON."""
 
 
 class _Strict:
@@ -179,6 +207,7 @@ def identity_of(request: RunRequest, files: Sequence[FileEntry]) -> dict[str, Js
         "columns": dict(source.columns),
         "limit": source.limit,
         "sample": source.sample,
+        # Settings that change no answer here must not change the identity, or the same run could not go on.
         "seed": source.seed if source.sample is not None else None,
         "api": prompt.api,
         "template": prompt.template,
@@ -188,15 +217,16 @@ def identity_of(request: RunRequest, files: Sequence[FileEntry]) -> dict[str, Js
         "few-shot target": prompt.target if prompt.few_shot else None,
         "sampling": dict(prompt.sampling),
         "model": request.model,
+        # Sorted: replicas are equal, and their order on the command line changes nothing.
         ENDPOINT: sorted(request.urls),
         "replications": request.replications,
+        # Only where it is given: the digests of earlier runs, which did not have these parts, stay what they
+        # were.
         **({"revision": [entry.path for entry in files]} if source.location.startswith(HUB) else {}),
         **{
             name: value
-            for name, value in (
-                ("settings", prompt.settings),
-                ("prefix token", prompt.prefix_token_id),
-                ("max_length", prompt.max_length),
+            for name, value in zip(
+                OPTIONAL, (prompt.settings, prompt.prefix_token_id, prompt.max_length), strict=True
             )
             if value is not None
         },
@@ -231,11 +261,34 @@ def from_document(document: Mapping[str, JsonValue], name: str) -> RunRequest:
     fields = {key: value for key, value in document.items() if key not in {"schemaVersion", "kind"}}
     fields["rubrics"] = [{"reference": reference} for reference in document.get("rubrics") or ()]
     try:
-        return _reader().validate_python(fields)
+        request = _reader().validate_python(fields)
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(map(str, fault["loc"]))
         raise UsageError(f"{name}, {where}: {fault['msg']}") from error
+    check_numbers(request, f"{name}, ")
+    return request
+
+
+def check_numbers(request: RunRequest, place: str = "") -> None:
+    """UsageError names the number that is out of range, after the `place` of the request."""
+    for where, least in _LEAST.items():
+        most = _MOST.get(where, 2**63 - 1)
+        for number in _numbers(request, where.split(".")):
+            # Asked this way round, NaN is refused as well: YAML writes it `.nan`.
+            if not least <= number <= most:
+                raise UsageError(f"{place}{where}: should be a number from {least} to {most}, not {number}")
+
+
+def _numbers(of: Any, path: Sequence[str]) -> list[float]:
+    """The numbers at `path`: none where a part is not given, several of judges."""
+    values = [of]
+    for part in path:
+        fields = [getattr(value, part) for value in values]
+        # Of judges there are several; a part that may be left out is None.
+        lists = [value if isinstance(value, tuple) else (value,) for value in fields]
+        values = [value for values in lists for value in values if value is not None]
+    return values
 
 
 @cache

@@ -11,7 +11,16 @@ from steelyard.evaluation.manifest import FileEntry
 from steelyard.evaluation.shape import INDEX
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.prompts.inputs import Rows, map_columns, open_rows, selected_numbers
-from steelyard.runs.request import ENDPOINT, RunRequest, SourceSpec, digest_of, identity_of
+from steelyard.runs.prompts.render import check_parameters
+from steelyard.runs.request import (
+    ENDPOINT,
+    OPTIONAL,
+    RunRequest,
+    SourceSpec,
+    check_numbers,
+    digest_of,
+    identity_of,
+)
 from steelyard.types import JsonValue
 
 RUNS = Path("runs")
@@ -46,6 +55,9 @@ def resolve(request: RunRequest, folder: Path | None = None) -> ResolvedRequest:
     """
     if folder is not None and folder.exists() and not folder.is_dir():
         raise UsageError(f"--output {folder}: is a file; it should be a folder, new or of this run")
+    # Before the identity, which is written as JSON: it holds no number beyond 64 bits.
+    check_numbers(request)
+    check_parameters(request.prompt.sampling)
     try:
         rows = open_rows(request.source)
     except UsageError:
@@ -155,6 +167,8 @@ def _kept(request: RunRequest, folder: RunFolder) -> ResolvedRequest | None:
     if not folder.run_json.exists() or folder.request().source != request.source:
         return None
     before = orjson.loads(folder.run_json.read_bytes())["identity"]
+    # A dataset of the hub is recorded by its commits, a file by its digest alone: its name may have changed
+    # since.
     names = before.get("revision") or [request.source.location] * len(before["source"])
     files = [FileEntry(path=name, rows=0, **part) for name, part in zip(names, before["source"], strict=True)]
     source = SourceSpec(str(folder.inputs_file))
@@ -175,10 +189,15 @@ def check_unchanged(resolved: ResolvedRequest) -> bool:
     run = record_of(resolved.folder)
     if not run:
         return False
+    # Through JSON, as the record was: tuples would differ from lists, and dates from their text.
     before, now = run.get("identity", {}), orjson.loads(orjson.dumps(dict(resolved.identity), default=str))
     if ENDPOINT in now:
         before[ENDPOINT] = _endpoint_of(run)
-    changed = [_change(name, before.get(name), now[name]) for name in now if before.get(name) != now[name]]
+    # A setting that only the earlier request had changed its answers, too.
+    names = [*now, *(name for name in OPTIONAL if name in before and name not in now)]
+    changed = [
+        _change(name, before.get(name), now.get(name)) for name in names if before.get(name) != now.get(name)
+    ]
     if not changed:
         return True
     where = f"{resolved.folder.path}: was begun with {'; '.join(changed)}. "

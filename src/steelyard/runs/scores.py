@@ -55,6 +55,8 @@ class Scored:
 async def score_again(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> Scored:
     """Score by the rubrics of `request`, which `run.yaml` names from then on."""
     check_verdicts(request)
+    # Verdicts lie in files that can be edited: before numbers are made of them, they are read again from the
+    # answers.
     await check_judged(folder, request)
     scored = await score(folder, request, sign_key)
     await folder.write(request)

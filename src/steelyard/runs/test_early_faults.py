@@ -21,6 +21,15 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "reducer 'nope'": lambda request: replace(
         request, rubrics=(RubricSpec("exact-match"),), reducers=("nope",)
     ),
+    "source.limit: should be a number": lambda request: replace(
+        request, source=replace(request.source, limit=2**63)
+    ),
+    "limits.timeout: should be a number": lambda request: replace(
+        request, limits=replace(request.limits, timeout=2.0**31)
+    ),
+    "--param: .*64-bit": lambda request: replace(
+        request, prompt=replace(request.prompt, sampling={"max_tokens": 2**64})
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from steelyard.evaluation.errors import Fenced
 from steelyard.runs.context import Interrupted, RunContext, RunFailed
 from steelyard.runs.doubles import endpoint, make_request, stopping, write_prompts
 from steelyard.runs.folder import RunFolder
-from steelyard.runs.refusals import Refusals
+from steelyard.runs.refusals import Refusals, refused_parameter
 from steelyard.runs.request import PromptSpec, RubricSpec
 from steelyard.runs.run import run
 from steelyard.types import JsonValue
@@ -93,3 +93,8 @@ async def test_what_another_command_counts_on_by_now_is_not_taken_back(tmp_path:
     with pytest.raises(Fenced):
         await refusals.take_back()
     assert list(folder.outputs.root.rglob("*.parquet"))
+
+
+def test_a_refusal_that_is_nested_without_end_names_no_parameter() -> None:
+    assert refused_parameter("[" * 4096) is None
+    assert refused_parameter('{"error":{"param":' + "[" * 2000) is None

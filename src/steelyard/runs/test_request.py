@@ -1,5 +1,6 @@
 """The identity holds what answers depend on, and nothing else; a request survives its document."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -92,6 +93,41 @@ def test_a_fault_in_a_document_names_file_and_field(change: dict[str, Any]) -> N
     (name,) = change
     with pytest.raises(UsageError, match=f"run.yaml, {name}"):
         from_document({**to_document(BASE), **change}, "run.yaml")
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("replications", 0),
+        ("source.limit", -1),
+        ("source.limit", 2**63),
+        ("limits.timeout", 2.0**31),
+        ("limits.retries", 2**31),
+        ("source.sample", -1),
+        ("source.seed", -1),
+        ("prompt.max_length", 0),
+        ("limits.concurrency", 0),
+        ("limits.timeout", math.nan),
+        ("limits.timeout", math.inf),
+        ("limits.wait_for_server", math.nan),
+        ("limits.retries", -1),
+        ("limits.max_tokens_total", 0),
+        ("limits.max_cost", -1.0),
+        ("limits.prices", {"prompt": math.nan, "completion": 1}),
+        ("limits.max_time", math.nan),
+        ("limits.max_stops", -1),
+        ("judges", [{"model": "m"}, {"model": "m", "prices": {"prompt": -1, "completion": 1}}]),
+    ],
+)
+def test_a_number_that_no_option_would_take_is_refused(where: str, value: Any) -> None:
+    document = to_document(BASE)
+    *parts, last = where.split(".")
+    place = document
+    for part in parts:
+        place = place[part]
+    place[last] = value
+    with pytest.raises(UsageError, match=f"^run.yaml, {where}[a-z.]*: should be a number from"):
+        from_document(document, "run.yaml")
 
 
 @pytest.mark.parametrize(

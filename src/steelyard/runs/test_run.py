@@ -111,6 +111,15 @@ async def test_a_folder_takes_no_answers_to_other_questions(tmp_path: Path, faul
     assert len(server.bodies) == 4
 
 
+async def test_a_folder_takes_no_answers_with_a_setting_that_is_no_longer_asked_for(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 5)
+    async with endpoint() as server:
+        request = make_request(prompts, server.url)
+        await run(replace(request, prompt=PromptSpec(max_length=100)), tmp_path / "run")
+        with pytest.raises(UsageError, match=r"begun with max_length '100' .now 'none'"):
+            await run(request, tmp_path / "run")
+
+
 async def test_a_folder_takes_no_answers_to_another_file(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 4)
     async with endpoint() as server:

@@ -108,8 +108,8 @@ def wrong_parameter(server: Running, scratch: Path) -> None:
     say(f"{server.plan.kind.name}: a wrong parameter is one line: {last[:140]}")
 
 
-def run_lm_eval(server: Running, folder: Path, task: str, scratch: Path) -> tuple[int, str]:
-    """Run one of lm-eval's tasks by our command, in lm-eval's environment."""
+def run_lm_eval(server: Running, folder: Path, task: str, scratch: Path, more: str = "") -> tuple[int, str]:
+    """Run one of lm-eval's tasks by our command, in lm-eval's environment, with more options of the task."""
     info = scratch / "info"
     if not info.exists():
         info.mkdir()
@@ -119,18 +119,20 @@ def run_lm_eval(server: Running, folder: Path, task: str, scratch: Path) -> tupl
         "HF_HOME": str(scratch / "hf"),
         "HF_HUB_OFFLINE": "1",
     }
-    options = ("--task", f"lm_eval:{task}?include_path={prepared.tasks()}", "--display", "plain")
+    options = ("--task", f"lm_eval:{task}?include_path={prepared.tasks()}{more}", "--display", "plain")
     start = [str(prepared.lm_eval_python()), "-c", "from steelyard.cli.main import main; main()"]
     return run([*start, *evaluation(server, folder, *options)[3:]], settings)
 
 
-def numbers_of_lm_eval(server: Running, model: str, scratch: Path, tasks: Sequence[str]) -> None:
+def numbers_of_lm_eval(
+    server: Running, model: str, scratch: Path, tasks: Sequence[str], more: str = ""
+) -> None:
     """Every number of lm-eval's tasks through our command is that of its own `hf` backend on the same folder."""
     theirs = prepared.reference(model)
     compared = 0
     for task in tasks:
         folder = scratch / f"{model}-{task}"
-        status, said = run_lm_eval(server, folder, task, scratch)
+        status, said = run_lm_eval(server, folder, task, scratch, more)
         assert status == 0, f"{task}: {said}"
         results = json.loads((folder / "report.json").read_text())["lmEval"]["results"]
         ours = {

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -36,6 +36,7 @@ def on_platform(model: Path, name: str, arguments: Sequence[str], scratch: Path)
             lines = [line for line in stream.iter_lines() if line.startswith("data: ")]
         assert lines[-1] == "data: [DONE]"
         assert all(json.loads(line[6:])["choices"] is not None for line in lines[:-1])
+        _likelihoods_pass(url[1], headers, tokenizes=name == "vllm")
         rows = checks.write_prompts(
             scratch / f"{name}.jsonl", [f"def f{number}(self" for number in range(20)]
         )
@@ -59,3 +60,23 @@ def on_platform(model: Path, name: str, arguments: Sequence[str], scratch: Path)
         checks.say(f"{name}: a session of the platform, ready after {ready[1] if ready else '?'} s, answers")
     finally:
         checks.run([*steelyard, "down", *where])
+
+
+def _likelihoods_pass(url: str, headers: Mapping[str, str], *, tokenizes: bool) -> None:
+    """Check that what likelihoods need comes through the session's endpoint: log-probabilities and tokens."""
+    text = "def f(self, other):"
+    body = {"model": "tiny", "prompt": text, "max_tokens": 1, "echo": True, "logprobs": 1, "temperature": 0}
+    answer = httpx.post(f"{url}/completions", json=body, headers=headers, timeout=120)
+    assert answer.status_code == 200, answer.text
+    logprobs = answer.json()["choices"][0]["logprobs"]
+    assert text in "".join(logprobs["tokens"])
+    assert all(value <= 0 for value in logprobs["token_logprobs"][1:]), logprobs
+    if not tokenizes:
+        return
+    root = url.removesuffix("/v1")
+    answer = httpx.post(
+        f"{root}/tokenize", json={"model": "tiny", "prompt": text}, headers=headers, timeout=120
+    )
+    assert answer.status_code == 200, answer.text
+    tokens = answer.json()["tokens"]
+    assert len(tokens) == len(logprobs["tokens"]) - 1, "the answer has one token more than the prompt"

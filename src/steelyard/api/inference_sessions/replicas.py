@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import aiohttp
 import orjson
@@ -17,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from yarl import URL
 
 from steelyard.api.http.errors import BadGateway, Unavailable
+from steelyard.api.inference_sessions.upstream import Answer, Unreachable, Upstream
 from steelyard.discovery import (
     IDENTITY_PORT,
     Discovery,
@@ -27,7 +29,7 @@ from steelyard.discovery import (
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.names import namespace_of, resource_name
 from steelyard.types import JsonValue
-from steelyard.verified_connector import CheckingConnector, json_getter
+from steelyard.verified_connector import json_getter
 
 PORT = 8000
 _REFRESH_SECONDS = 2.0
@@ -55,39 +57,39 @@ class Inference:
 @dataclass
 class _Replica:
     address: str
-    connections: aiohttp.ClientSession
+    connections: Upstream
     in_flight: int = 0
     gone: bool = False
 
-    async def release(self) -> None:
+    def release(self) -> None:
         """End one request."""
         self.in_flight -= 1
-        await self._close_if_idle()
+        self._close_if_idle()
 
-    async def retire(self) -> None:
+    def retire(self) -> None:
         """Close the connections once no request is in flight: those that are may still get their answers."""
         self.gone = True
-        await self._close_if_idle()
+        self._close_if_idle()
 
-    async def _close_if_idle(self) -> None:
+    def _close_if_idle(self) -> None:
         if self.gone and self.in_flight == 0:
-            await self.connections.close()
+            self.connections.close()
 
 
 class _ReplicaResponse(StreamingResponse):
     """Response of a replica, streamed to the client; the replica is released however the client's connection ends."""
 
-    def __init__(self, replica: _Replica, response: aiohttp.ClientResponse) -> None:
-        super().__init__(response.content.iter_any(), response.status, _passed_on(response))
+    def __init__(self, replica: _Replica, answer: Answer) -> None:
+        super().__init__(answer.pieces(), answer.status, _passed_on(answer))
         self._replica = replica
-        self._response = response
+        self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._response.release()
-            await self._replica.release()
+            self._answer.release()
+            self._replica.release()
 
 
 @dataclass
@@ -128,10 +130,10 @@ class Replicas:
         for replica in sorted(entry.replicas.values(), key=lambda replica: replica.in_flight):
             try:
                 return await self._ask(replica, inference)
-            except (ForeignSession, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+            except (ForeignSession, Unreachable):
                 # No connection, or not to this session: nothing was sent, so another replica may be tried.
                 entry.refreshed = float("-inf")
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            except OSError as error:
                 # The replica may have begun to work: only the client knows whether a repeat does harm.
                 raise BadGateway(f"the replica broke off: {type(error).__name__}: {error}") from error
         why = session.message or session.reason or session.status
@@ -141,21 +143,23 @@ class Replicas:
         """Return the JSON that a replica has at a path; None where none answers with JSON."""
         entry = await self._refreshed(session)
         for replica in entry.replicas.values():
-            url, timeout = (
-                URL(replica.address).joinpath(path.lstrip("/")),
-                aiohttp.ClientTimeout(_FACT_SECONDS),
-            )
             try:
-                async with replica.connections.get(url, timeout=timeout, allow_redirects=False) as response:
-                    if response.status == 200:
-                        return orjson.loads(await response.read())
-            except (ForeignSession, aiohttp.ClientError, OSError, TimeoutError, ValueError):
+                answer = await replica.connections.ask(
+                    "GET", _target(replica.address, path, ""), {}, b"", _FACT_SECONDS
+                )
+                try:
+                    if answer.status == 200:
+                        return orjson.loads(await answer.read())
+                finally:
+                    answer.release()
+            except (ForeignSession, OSError, ValueError):
                 continue
         return None
 
     async def close(self) -> None:
         for session in self._sessions.values():
-            await asyncio.gather(*(replica.connections.close() for replica in session.replicas.values()))
+            for replica in session.replicas.values():
+                replica.connections.close()
         if self._identity_connections is not None:
             await self._identity_connections.close()
 
@@ -163,41 +167,39 @@ class Replicas:
         headers = {name: inference.headers[name] for name in _REQUEST_HEADERS if name in inference.headers}
         if inference.method == "POST":
             headers.setdefault("content-type", "application/json")
-        url = URL(replica.address).joinpath(inference.endpoint.lstrip("/")).with_query(inference.query)
-        timeout = aiohttp.ClientTimeout(
-            # No limit on the whole: a stream of tokens may take long, as long as it does not fall silent.
-            total=None,
-            sock_read=inference.silence_seconds,
-            sock_connect=self._connect_seconds,
-        )
+        target = _target(replica.address, inference.endpoint, inference.query)
         replica.in_flight += 1
         try:
-            response = await replica.connections.request(
+            answer = await replica.connections.ask(
+                # No limit on the whole: a stream of tokens may take long, as long as it does not fall silent.
                 inference.method,
-                # A redirect of a foreign program must not lead this process to other addresses.
-                url,
-                data=inference.body or None,
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,
+                target,
+                headers,
+                inference.body,
+                inference.silence_seconds,
             )
-            # An answer that says how long it is, is no stream. Passed on whole it costs half of what a stream does, and
-            # one that breaks off is a 502 with the reason, not a broken connection.
-            length = response.content_length
-            if length is not None and length <= WHOLE_BYTES:
-                content = await response.read()
-                await replica.release()
-                return Response(content, response.status, _passed_on(response))
+            try:
+                # An answer that says how long it is, is no stream. Passed on whole it costs half of what a stream does,
+                # and one that breaks off is a 502 with the reason, not a broken connection.
+                if answer.length is None or answer.length > WHOLE_BYTES:
+                    return _ReplicaResponse(replica, answer)
+                content = await answer.read()
+            except BaseException:
+                answer.release()
+                raise
         except BaseException:
-            await replica.release()
+            replica.release()
             raise
-        return _ReplicaResponse(replica, response)
+        answer.release()
+        replica.release()
+        return Response(content, answer.status, _passed_on(answer))
 
     async def _refreshed(self, session: InferenceSession) -> _Session:
         """Return the session's replicas; discover them again if that was a while ago, or found none."""
         now = asyncio.get_running_loop().time()
         for id in [id for id, session in self._sessions.items() if now - session.used > _IDLE_SECONDS]:
-            await asyncio.gather(*(replica.retire() for replica in self._sessions.pop(id).replicas.values()))
+            for replica in self._sessions.pop(id).replicas.values():
+                replica.retire()
         entry = self._sessions.get(session.id)
         if entry is None:
             name = f"{resource_name('InferenceSession', session.id)}.{namespace_of(session.account)}.svc"
@@ -209,25 +211,27 @@ class Replicas:
             addresses = await entry.discovery.addresses()
             for address in set(entry.replicas) - addresses:
                 # Requests in flight get their answers: a Pod that is ending still serves during its grace period.
-                await entry.replicas.pop(address).retire()
+                entry.replicas.pop(address).retire()
             for address in addresses - set(entry.replicas):
                 entry.replicas[address] = _Replica(address, self._open_pool(session.id, address))
         return entry
 
-    def _open_pool(self, session: str, address: str) -> aiohttp.ClientSession:
-        """Return a connection pool for one replica, which checks at every new connection that it is the session's."""
+    def _open_pool(self, session: str, address: str) -> Upstream:
+        """Return the connections to one replica; each new one first asks whether the replica is the session's."""
         self._identity_connections = self._identity_connections or aiohttp.ClientSession()
         identity = Identity(json_getter(self._identity_connections), session, self._identity_port)
-        return aiohttp.ClientSession(
-            connector=CheckingConnector(lambda: _verify(identity, address)),
-            # The body goes to the client as it came, with the replica's Content-Encoding.
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
+        return Upstream(address, lambda: _verify(identity, address), self._connect_seconds)
 
 
-def _passed_on(response: aiohttp.ClientResponse) -> dict[str, str]:
-    return {name: response.headers[name] for name in _RESPONSE_HEADERS if name in response.headers}
+def _passed_on(answer: Answer) -> dict[str, str]:
+    return {name: answer.headers[name] for name in _RESPONSE_HEADERS if name in answer.headers}
+
+
+@lru_cache(maxsize=256)
+def _target(address: str, path: str, query: str) -> str:
+    """Return path and query of a request to a replica, encoded; thousands of requests have the same ones."""
+    url = URL(address).joinpath(path.lstrip("/"))
+    return url.with_query(query).raw_path_qs
 
 
 async def _verify(identity: Identity, address: str) -> None:

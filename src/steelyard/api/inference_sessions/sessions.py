@@ -62,7 +62,7 @@ async def read(context: RequestContext) -> Response:
     session = await _running(context)
     inference = Inference(
         endpoint=context.values["endpoint"],
-        query=context.request.url.query,
+        query=context.request.scope["query_string"].decode("latin-1"),
         headers=context.headers,
         body=b"",
         silence_seconds=context.api.platform.settings.inference_seconds,
@@ -116,7 +116,7 @@ async def infer(context: RequestContext) -> Response:
     settings = context.api.platform.settings
     inference = Inference(
         endpoint=context.values["endpoint"],
-        query=context.request.url.query,
+        query=context.request.scope["query_string"].decode("latin-1"),
         headers=context.headers,
         body=b"".join([piece async for piece in context.stream(settings.inference_bytes)]),
         silence_seconds=settings.inference_seconds,

@@ -13,7 +13,7 @@ from steelyard.operator.names import child_name
 from steelyard.operator.runners import PORT, runner_fault
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import common_decision, ended, following, reason_of, sessions
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 CLIENT_SUCCEEDED = "ClientSucceeded"
 REASONS = frozenset(
@@ -113,7 +113,7 @@ def _verifying(context: ReconcileContext, history: History) -> Desired:
 
 
 def client_step(evaluation: Json) -> Step:
-    client = evaluation["spec"].get("client") or {}
+    client = mapping(evaluation["spec"], "client")
     namespace = evaluation["metadata"]["namespace"]
     replicas = f"dns:{service_name(evaluation)}.{namespace}.svc:{PORT}"
     return Step("client", "evaluation_client", client.get("totalTimeoutSeconds", 7200), replicas)
@@ -132,11 +132,11 @@ def session_name(evaluation: Json) -> str:
 def child_session(evaluation: Json) -> Json:
     """Make the evaluation's own session: it has the same id, and does not expire."""
     spec, template = evaluation["spec"], evaluation["spec"]["inferenceSession"]
-    inputs = (spec.get("storage") or {}).get("inputs") or {}
+    inputs = mapping(spec, "storage", "inputs")
     storage = {
         # The session serves a model and has no use for the dataset: it is given no access to it.
         "inputs": {key: value for key, value in inputs.items() if key != "dataset"},
-        **{key: value for key, value in (spec.get("storage") or {}).items() if key == "secret"},
+        **{key: value for key, value in mapping(spec, "storage").items() if key == "secret"},
     }
     # The evaluation ends its session itself: one that expired under a slow client would fail it.
     session = {key: value for key, value in template.items() if key != "expires"}

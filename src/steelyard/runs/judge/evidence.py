@@ -83,6 +83,8 @@ async def check_judged(folder: RunFolder, request: RunRequest) -> None:
 
 async def _asked_again(run: Run, judge: JudgeSpec) -> AsyncIterator[Check]:
     folder, name = run.folder.judge(judge.name), f"judges/{judge.name}"
+    # Made again from the answers and the template: a file that was edited would have put other questions to
+    # the judge.
     if b"".join(question_lines(run, judge)) != (folder.path / QUESTIONS).read_bytes():
         yield fault(f"{name}/{QUESTIONS}: is not what the judge is to be asked about these answers")
         return
@@ -100,6 +102,7 @@ async def _judged_again(run: Run, request: RunRequest) -> Check:
         verdicts = [read_verdicts(run.folder.judge(judge.name), run, judge) for judge in request.judges]
         again = FileStore(Path(scratch))
         await write_judged(run, request.judges, verdicts, again)
+        # Byte for byte: `write_judged` gives the same file for the same verdicts.
         differing = list(_differing(again.root, run.folder.path / JUDGED))
     if differing:
         return fault(f"{JUDGED}/{differing[0]}: the judges' answers give other verdicts than stand there")

@@ -42,10 +42,12 @@ async def judge(run: Run, specs: Sequence[JudgeSpec], context: RunContext) -> Ju
     check_prices(request)
     context = context.limited(run.request.limits.max_time)
     verdicts: list[Verdicts] = []
+    # One after the other: they share the budget, and each has to know what the others took.
     for spec in specs:
         context.listener.step(f"judging by {spec.model} ({spec.name})")
         spent = await asyncio.to_thread(accounts, run.folder, request)
         stopped = await _ask(run, spec, replace(context, others=others_of(spent, spec.name)))
+        # Verdicts of some judges alone would make a report that looks whole.
         if stopped is not None:
             return Judged(0, 0, stopped)
         verdicts.append(await asyncio.to_thread(read_verdicts, run.folder.judge(spec.name), run, spec))
@@ -80,6 +82,7 @@ def request_to(spec: JudgeSpec, judged: RunRequest, questions: Path) -> RunReque
         prompt=PromptSpec(sampling=spec.sampling),
         api_key_env=spec.api_key_env,
         limits=replace(judged.limits, prices=spec.prices),
+        # A judge that refuses one answer must not end the run: the answer has an error in place of a verdict.
         policy="Skip",
         replications=spec.times,
     )

@@ -48,6 +48,7 @@ async def write_judged(
 ) -> Manifest:
     """The whole of it; the manifest comes last and makes it count. The same verdicts give the same bytes."""
     store = store or FileStore(run.folder.path.absolute() / JUDGED)
+    # First: from here on until the manifest is written again, nobody takes the files for whole.
     await store.delete(layout.MANIFEST)
     entries: list[FileEntry] = []
     with tempfile.TemporaryDirectory(prefix="steelyard-judged-") as scratch:
@@ -57,6 +58,8 @@ async def write_judged(
             await store.put_file(name, Path(scratch) / name)
             entries.append(entry)
     kept = {entry.path for entry in entries}
+    # An earlier run of the judges may have had more files; a reader that lists the folder would count rows
+    # twice.
     for key in [info.key async for info in store.list("part-") if info.key not in kept]:
         await store.delete(key)
     record = {**run.record, "judges": [_record(run, spec) for spec in specs]}
@@ -103,10 +106,12 @@ def _joined(batch: pa.RecordBatch, numbers: dict[str, int], judges: Sequence[Ver
     )
     column: Any = batch.column(RESPONSES)
     lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
+    # `flatten` leaves out what null lists hide, so the offsets are made anew from the lengths.
     starts = _offsets(lengths)
     values: Any = column.flatten()
     answered = np.flatnonzero(lengths)
     verdicts = _interleaved([of_judge.of(indexes[answered], replications[answered]) for of_judge in judges])
+    # A row with several responses was judged by its first one: the others have an empty list.
     counts = np.zeros(len(values), dtype=np.int32)
     counts[starts.to_numpy()[answered]] = len(judges)
     listed: Any = pa.ListArray.from_arrays(_offsets(counts), verdicts)

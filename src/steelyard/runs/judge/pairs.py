@@ -53,6 +53,7 @@ def _of_pairs(said: Sequence[Said]) -> dict[str, JsonValue]:
     times: dict[int, dict[int, Mapping[str, JsonValue]]] = {}
     for one in said:
         times.setdefault(one.time, {})[one.order] = one.verdict
+    # A pair that was read in one order only says nothing about the order's part in it: it does not count.
     pairs = [
         (both[0], both[1])
         for both in times.values()

@@ -56,11 +56,13 @@ def _questions(
 ) -> Iterator[dict[str, JsonValue]]:
     spec = spec.settled()
     template = Template(spec.template, f"judge {spec.name}, template")
+    # By worth, then by name: the prompt must not depend on the order in which a file happens to list them.
     names = sorted(spec.grades, key=lambda name: (-spec.grades[name], name))
     grades = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
     render = None
     for row in rows:
         response = (row.responses or [{}])[0].get("text")
+        # A row error has no answer; it is an error in the report, and no question to the judge.
         if response is None:
             continue
         if render is None:

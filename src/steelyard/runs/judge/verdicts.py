@@ -99,10 +99,13 @@ class Parser:
     def __call__(self, response: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         text = response.get("text") or ""
         last = None
+        # A pattern of the user's may need quadratic time: only the end of a long answer is searched, where
+        # verdicts stand.
         for last in self._find.finditer(text[-_LOOKED_AT:]):  # noqa: B007 - the last one counts
             pass
         if last is None or last["verdict"] is None:
             return {"reason": text, "error": self._missing(text, response)}
+        # Judges write **CORRECT** or `correct.` as often as the plain word.
         said = last["verdict"].strip().strip(".*_`\"'").casefold()
         if said not in self._grades:
             return {"reason": text, "error": f"the verdict {last['verdict']!r} is none of {self._allowed}"}

@@ -60,6 +60,7 @@ def shares_of(
             values = [
                 value
                 for sample in several
+                # A task may score each document by several filters: a metric belongs to one of them.
                 if sample["filter"] == kept and (value := sample.get(metric)) is not None
             ]
             better = tasks[task].higher_is_better().get(metric, True)
@@ -74,6 +75,7 @@ def _is_share(metric: str, values: Sequence[JsonValue], mean: float) -> bool:
     if not known or len(known) < len(numbers) or not all(0 <= number <= 1 for number in known):
         return False
     right_or_wrong = all(number in (0.0, 1.0) for number in known)
+    # lm-eval's own number decides: where it is no mean of the documents' numbers, it is no share either.
     return (right_or_wrong or metric in SHARES) and math.isclose(
         sum(known) / len(known), mean, rel_tol=1e-9, abs_tol=1e-12
     )
@@ -131,6 +133,7 @@ def _is_choice(sample: Mapping[str, JsonValue]) -> bool:
 
 def _number(value: JsonValue) -> float | None:
     """A number as float; None for what is none, such as the pairs of which corpus metrics are made."""
+    # Tasks return numpy's and torch's scalars beside Python's.
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
     return float(value) if isinstance(value, bool | int | float) else None
@@ -154,6 +157,8 @@ def bounds_of(
             )
             for task in loaded["tasks"]
         }
+        # lm-eval's own aggregation, with its weights: a group's bounds are what it would make of the tasks'
+        # bounds.
         groups = {name: group.aggregate(tasks) for name, group in loaded.get("groups", {}).items()}
         sides[side] = {
             name: {key: float(numbers[key]) for key in keys_of(numbers) if key in everywhere}

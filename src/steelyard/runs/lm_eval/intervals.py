@@ -55,6 +55,7 @@ def by_standard_error(metric: str, value: float, error: float | None, clusters: 
         )
         return Estimate(value, None, None, reason, n, error)
     half = student_quantile(n - 1) * error
+    # The error of exp(m), divided by exp(m), is to first order that of m (the delta method).
     if metric == _PERPLEXITY:
         ratio = float(np.exp(half / value))
         method = "lm-eval's standard error, on the scale of the logarithm"

@@ -73,6 +73,8 @@ def evaluated(name: TaskName, exchange: Exchange) -> dict[str, JsonValue]:
         loaded.update(load(tasks))
         return loaded
 
+    # `simple_evaluate` does not give its task objects back, and their filters and metrics are needed after
+    # it.
     manager.load = keep
     evaluation = _Evaluation(name, exchange, loaded)
     results: dict[str, JsonValue] = simple_evaluate(
@@ -102,6 +104,7 @@ class _Evaluation:
     """Documents, by task, that lack an answer."""
 
     def respond(self, kind: str, instances: Sequence[JsonValue]) -> list[JsonValue]:
+        # lm-eval asks kind after kind; asked together, all requests are one run with one progress.
         if not self.instances:
             self._ask()
         start = self.starts[kind]
@@ -113,6 +116,8 @@ class _Evaluation:
         by_kind: dict[str, list[JsonValue]] = {}
         for task in self.loaded["tasks"].values():
             for instance in task.instances:
+                # lm-eval clones a request by its repeats before it asks; the order here has to be the very
+                # same.
                 by_kind.setdefault(instance.request_type, []).extend([instance] * instance.repeats)
         for kind, several in by_kind.items():
             self.starts[kind] = len(self.instances)
@@ -160,6 +165,8 @@ class _Evaluation:
 
 def _leave_out(task: JsonValue, documents: set[int]) -> None:
     """Let lm-eval score the other documents of a task alone."""
+    # Left in, a document without an answer would be scored on what stands for it: wrong in some metrics,
+    # right in others.
     everyone = task.doc_iterator
 
     def others(**arguments: JsonValue) -> Iterator[tuple[int, JsonValue]]:
@@ -191,6 +198,7 @@ def _model(evaluation: _Evaluation) -> JsonValue:
     from lm_eval.api.model import LM
 
     class Handing(LM):  # type: ignore[misc]  # lm-eval has no types
+        # lm-eval names its caches of requests by this.
         tokenizer_name = ""
 
         def generate_until(self, instances: Sequence[JsonValue], **_: JsonValue) -> list[JsonValue]:
@@ -203,6 +211,8 @@ def _model(evaluation: _Evaluation) -> JsonValue:
             return evaluation.respond(ROLLING, instances)
 
         def apply_chat_template(self, chat: Sequence[JsonValue], add_generation_prompt: bool = True) -> str:
+            # A string, because lm-eval treats prompts as text on their way; the subclass keeps it apart from
+            # a prompt in JSON.
             return _Messages(orjson.dumps(list(chat)).decode())
 
     return Handing()
@@ -233,12 +243,14 @@ def _request(instance: JsonValue, *, chat: bool) -> Request:
 def generation_settings(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Parameters of a request from a task's generation_kwargs, as lm-eval's API models make them; all stops stay."""
     settings = dict(given)
+    # A parameter of Hugging Face's generation that endpoints do not know; temperature says the same.
     settings.pop("do_sample", None)
     until = settings.pop("until", None)
     most = settings.pop("max_gen_toks", MAX_GEN_TOKS)
     sent: dict[str, JsonValue] = {
         "max_tokens": settings.pop("max_tokens", None) or most,
         "temperature": settings.pop("temperature", 0),
+        # The seed that lm-eval's own API models send by default.
         "seed": SEED,
     }
     stops = [until] if isinstance(until, str) else list(until or [])

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import IO
 
@@ -37,6 +38,7 @@ class LmEval:
     def __init__(self, name: TaskName) -> None:
         if importlib.util.find_spec("lm_eval") is None:
             raise NoLmEval(f"--task lm_eval:{name.task}: {MISSING}")
+        # The interpreter's own path includes what a test or an editable install added at run time.
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(
@@ -72,8 +74,10 @@ class LmEval:
     def close(self) -> None:
         """End it; it leaves nothing behind."""
         for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+            # Closing sends what is left in the buffer, to a process that may have ended: what it said counts.
+            with suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
         self._process.wait()
         self._log.close()
 
@@ -114,6 +118,7 @@ def replay(
     process = _waiting.pop(name, None)
     if process is None:
         process = LmEval(name)
+        # Built again only to compare: the digests tell whether they are the requests that were asked.
         process.requests()
     return process.results(answers, digests)
 
@@ -145,6 +150,8 @@ def main() -> int:
     """The process itself: requests out, answers in, results out."""
     from steelyard.runs.lm_eval.model import Request, evaluated
 
+    # The answers' channel is moved away from 1 first: a task's `print` would otherwise stand between two
+    # messages.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever lm-eval and its tasks print
     name = TaskName(**orjson.loads(sys.stdin.buffer.readline()))

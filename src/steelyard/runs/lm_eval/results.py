@@ -163,7 +163,8 @@ def _metrics(name: TaskName, documents: _Documents) -> Iterator[tuple[Metric, st
             estimate = _estimate(
                 documents, (task in tasks, members, key), float(numbers[task][key]), error, share
             )
-            yield Metric(_name(task, key), _title(task, key), estimate, "share" if share else "number"), task
+            named = f"{task}.{metric}" + ("" if kept == "none" else f".{kept}")
+            yield Metric(named, _title(task, key), estimate, "share" if share else "number"), task
 
 
 def _members(task: str, tasks: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
@@ -173,11 +174,6 @@ def _members(task: str, tasks: Sequence[str], groups: Mapping[str, Sequence[str]
     return list(
         dict.fromkeys(name for member in groups.get(task, ()) for name in _members(member, tasks, groups))
     )
-
-
-def _name(task: str, key: str) -> str:
-    metric, _, kept = key.partition(",")
-    return f"{task}.{metric}" + ("" if kept == "none" else f".{kept}")
 
 
 def _title(task: str, key: str) -> str:
@@ -222,6 +218,8 @@ def _estimate(
 def _share_of(tasks: Sequence[tuple[Floats, Integers]], value: float, one_task: bool) -> Estimate:
     """A share with the interval of what it is: the mean over all documents, or that of the tasks' own shares."""
     values, clusters = (np.concatenate(parts) for parts in zip(*tasks, strict=True))
+    # A group may weigh its tasks by size or equally (`weight_by_size` of lm-eval): the number itself tells
+    # which.
     if one_task or abs(float(values.mean()) - value) < 1e-9:
         return replace(_share(values, clusters), value=value)
     if abs(float(np.mean([task.mean() for task, _ in tasks])) - value) < 1e-9:

@@ -94,6 +94,7 @@ class Task:
     def together(self, scores: pa.Table) -> pa.Table:
         """lm-eval's score of each document, at the first row of its requests, and what it made of all."""
         rows = scores.to_pylist()
+        # lm-eval takes the answers in the order of its requests, which is that of the index.
         answers = sorted(rows, key=lambda row: int(row["_index_"]))
         outcome = replay(self.name, [_answer(row) for row in answers], _digests(answers))
         first = {int(row["_index_"]): row for row in rows}
@@ -164,6 +165,7 @@ def _scored(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> d
     }
     if not document["scored"]:
         faults = dict.fromkeys(str(request["fault"]) for request in rows if request["fault"] is not None)
+        # For a number that is no share, 0 may be the best: a failed document has none.
         score = 0.0 if document["share"] else None
         return row | {"status": FAILED, "score": score, "correct": False, "fault": "; ".join(faults)}
     score = document["score"]

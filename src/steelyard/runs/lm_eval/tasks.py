@@ -76,7 +76,7 @@ def parse_name(text: str) -> TaskName:
     for key, value in given.items():
         match key:
             case _ if key in _NUMBERS:
-                if not value.isdigit():
+                if not value.isdecimal():
                     raise UsageError(f"--task {text}: {key}={value} should be a whole number")
                 arguments[key] = int(value)
             case "max_failed":
@@ -111,6 +111,7 @@ def task_request(text: str) -> RunRequest:
     requests = build(name)
     generations = [request for request in requests if request["kind"] == GENERATE]
     settings = {canonical(request["settings"]): request["settings"] for request in generations}
+    # A group's tasks may differ in stops or lengths: then each row carries its own parameters.
     alike = len(settings) < 2
     mixed = len(generations) < len(requests)
     prompt = PromptSpec(

@@ -13,6 +13,7 @@ import pytest
 
 from steelyard.errors import UsageError
 from steelyard.report.comparison.reports import Comparison, ScoredReport, compare
+from steelyard.report.errors import ReportFailed
 from steelyard.report.results import Answer, Results
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.scoring import summarise
@@ -52,6 +53,7 @@ def test_a_name_may_have_arguments_and_its_rubric_keeps_them() -> None:
             "lm_eval:a?shots=3",
             "there is no argument 'shots'; there are include_path, num_fewshot, limit, chat, max_",
         ),
+        ("lm_eval:a?limit=²", "limit=² should be a whole number"),
         ("lm_eval:a?limit=few", "limit=few should be a whole number"),
         ("lm_eval:a?chat=yes", "chat=yes should be true or false"),
         ("lm_eval:a?max_failed=5%", "max_failed=5% should be a number from 0 to 1"),
@@ -318,3 +320,15 @@ def test_tasks_of_ones_own_are_files_that_a_number_depends_on(tmp_path: Path) ->
     named = [Path(path).relative_to(tmp_path).as_posix() for path in Task("t", str(tmp_path)).files]
     assert named == ["sub/utils.py", "task.yaml"]
     assert Task("t").files == ()
+
+
+def test_a_process_that_has_ended_says_why_although_nobody_took_its_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+    lm_eval = process.LmEval(TaskName("x"))
+    lm_eval._process.kill()
+    lm_eval._process.wait()
+    # Few enough to stay in the buffer, which is sent again when the pipe is closed.
+    with pytest.raises(ReportFailed, match="lm-eval ended: exit status -9"):
+        lm_eval.results(["answer"], [None])

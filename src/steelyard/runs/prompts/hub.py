@@ -79,6 +79,7 @@ def open_hub_rows(source: SourceSpec) -> HubRows:
     """
     name = parse_name(source.location)
     hub = _Hub(source.location)
+    # Before anything is read: a branch may move between two calls, and one run must see one commit.
     commit = hub.commit(name)
     name = hub.split(replace(name, revision=commit))
     path = _cached(name, source.limit)
@@ -178,6 +179,7 @@ def _write(rows: JsonValue, path: Path) -> None:
             plain = table.replace_schema_metadata(None)
             if writer is None:
                 writer = pq.ParquetWriter(path, plain.schema, compression="zstd")
+            # Shards of a dataset may differ in nullability or large strings; a file has one schema.
             writer.write_table(plain.cast(writer.schema))
     finally:
         if writer is not None:

@@ -71,7 +71,7 @@ def open_rows(source: SourceSpec) -> Rows:
         from steelyard.runs.prompts.hub import open_hub_rows
 
         rows: Rows = open_hub_rows(source)
-        return rows
+        return _writable(rows, source.location)
     path = Path(source.location)
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "there is no such file"
@@ -83,8 +83,24 @@ def open_rows(source: SourceSpec) -> Rows:
             "(by default it is what the name ends in)"
         )
     reader = FORMATS[kind](path)
+    # Of the file as it is now: a run that goes on after it was edited is refused by this digest.
     entry = FileEntry(path=path.name, size=path.stat().st_size, sha256=sha256_of(path), rows=reader.count)
-    return FileRows(path, reader, (entry,))
+    return _writable(FileRows(path, reader, (entry,)), source.location)
+
+
+def _writable(rows: Rows, location: str) -> Rows:
+    """Return the rows, or raise UsageError for a column that the dataset's Parquet cannot hold."""
+    for field in rows.schema:
+        if _has_empty_object(field.type):
+            raise UsageError(
+                f"{location}: the column {field.name!r} holds objects that have no field in any row; leave it out"
+            )
+    return rows
+
+
+def _has_empty_object(kind: pa.DataType) -> bool:
+    inner = [kind.field(number).type for number in range(kind.num_fields)]
+    return (pa.types.is_struct(kind) and not inner) or any(map(_has_empty_object, inner))
 
 
 def map_columns(schema: pa.Schema, columns: Mapping[str, str], name: str) -> list[tuple[str, str]]:
@@ -110,6 +126,8 @@ def selected_numbers(source: SourceSpec, count: int) -> Numbers | None:
     """The numbers of the rows that are asked, in order; None for all."""
     rest = count if source.limit is None else min(source.limit, count)
     if source.sample is not None and source.sample < rest:
+        # Unshuffled and sorted: rows keep their order and their numbers, so samples of two runs can be
+        # compared.
         drawn = np.random.default_rng(source.seed).choice(rest, source.sample, replace=False, shuffle=False)
         return np.sort(drawn.astype(np.int64))
     return None if rest == count else np.arange(rest, dtype=np.int64)
@@ -137,6 +155,7 @@ def _numbered(rows: Rows, selected: Numbers | None) -> Iterator[tuple[Numbers, p
             low, high = np.searchsorted(selected, [start, start + batch.num_rows])
             numbers = selected[low:high]
             kept = batch.take(numbers - start)
+            # Nothing is wanted behind here: of a large file only the beginning is read.
             if high == len(selected) and not len(numbers):
                 return
         start += batch.num_rows

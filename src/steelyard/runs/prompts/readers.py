@@ -87,6 +87,8 @@ def _arrow(path: Path) -> Reader:
 
     try:
         batches = read()
+        # A stream does not say how many rows it has: it is read once to count them, mapped and without a
+        # copy.
         first = next(batches, None)
         count = (first.num_rows if first is not None else 0) + sum(batch.num_rows for batch in batches)
     except (pa.ArrowException, OSError) as error:
@@ -109,6 +111,7 @@ def _csv(path: Path) -> Reader:
             path,
             read_options=csv.ReadOptions(block_size=1 << 20),
             parse_options=csv.ParseOptions(newlines_in_values=True),
+            # An empty cell of a text column is empty text: prompts and answers may be so on purpose.
             convert_options=csv.ConvertOptions(column_types=kinds, strings_can_be_null=False),
         )
 
@@ -119,6 +122,8 @@ def _csv(path: Path) -> Reader:
             raise _no_csv(path, error) from error
 
     try:
+        # The names first, then every column as text: Arrow guesses types from the first block and fails at a
+        # later one.
         names = opened({}).schema.names
     except pa.ArrowInvalid as error:
         raise _no_csv(path, error) from error
@@ -141,8 +146,12 @@ class _JsonLines:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         kind = pa.struct(list(self.schema))
-        for _, rows in _lines(self.path):
-            structs: Any = pa.array(rows, kind)
+        for line, rows in _lines(self.path):
+            try:
+                structs: Any = pa.array(rows, kind)
+            # A whole number beyond 2**53 whose column has fractions in a later batch: no float is the same number.
+            except pa.ArrowInvalid as error:
+                raise UsageError(f"{self.path}, from line {line} on: {error}") from error
             yield pa.RecordBatch.from_struct_array(structs)
 
 
@@ -153,7 +162,10 @@ def _jsonl(path: Path) -> Reader:
             inferred = pa.schema(list(pa.array(rows).type))
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise UsageError(f"{path}, from line {line} on: {_mixed(rows) or error}") from error
+        except OverflowError as error:
+            raise UsageError(f"{path}, from line {line} on: holds a whole number beyond 64 bits") from error
         try:
+            # Later lines may have further columns, or fractions where whole numbers stood: all lines decide.
             schema = pa.unify_schemas([schema, inferred], promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise UsageError(f"{path}, from line {line} on: other types than before: {error}") from error
@@ -173,6 +185,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[dict[str, JsonValue]]]]:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError as error:
                 raise UsageError(f"{path}, line {number}: is not JSON: {error}") from error
+            # An object without fields would leave no column to write, where all lines are so.
             if not isinstance(row, dict) or not row:
                 hint = "; there should be one object a line" if number == 1 else ""
                 raise UsageError(f"{path}, line {number}: is not a JSON object with columns{hint}")

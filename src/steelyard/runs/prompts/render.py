@@ -74,6 +74,7 @@ def check_rows(
 ) -> None:
     """UsageError when none of the first rows can be asked: then it is not the rows that are wrong."""
     faults = []
+    # One row that can be asked is enough: single bad rows are row errors, and no reason to refuse the file.
     for row in rows:
         try:
             request(row)
@@ -108,12 +109,17 @@ def renderer(spec: PromptSpec, columns: Sequence[str], location: str) -> Render:
     return column
 
 
-def encoder(spec: PromptSpec, model: str, render: Render) -> Encode:
-    """Prompts to bodies, with all that stands before every prompt."""
+def check_parameters(sampling: Mapping[str, JsonValue]) -> None:
+    """UsageError for a parameter that cannot be sent."""
     try:
-        check_sampling(spec.sampling)
+        check_sampling(sampling)
     except ValueError as error:
         raise UsageError(f"--param: {error}") from error
+
+
+def encoder(spec: PromptSpec, model: str, render: Render) -> Encode:
+    """Prompts to bodies, with all that stands before every prompt."""
+    check_parameters(spec.sampling)
     shots = [
         (_shown(render, row, number), _answer(spec, row, number)) for number, row in enumerate(spec.few_shot)
     ]

@@ -14,6 +14,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from steelyard.errors import UsageError
 from steelyard.types import JsonValue
 
+# Task files come from others: a template can reach no attribute of Python's and change no row.
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
 
 
@@ -30,6 +31,7 @@ class Template:
         self._line = line
         try:
             self._tree = _ENVIRONMENT.parse(text)
+            # Compiled under its file's name, so that the traceback of a fault holds its line.
             code = _ENVIRONMENT.compile(text, filename=name)
         except TemplateSyntaxError as error:
             raise UsageError(f"{self._place(error.lineno)}: {error.message}") from error

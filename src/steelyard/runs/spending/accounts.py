@@ -37,6 +37,7 @@ class Spender:
             return None
         answered = Prices(self.prices.prompt, self.prices.completion).cost(self.spent.tokens)
         known = self.spent.tokens.total
+        # Lost calls are taken to cost what the answered ones did on average.
         return answered * (self.tokens / known) if known else answered
 
 
@@ -106,6 +107,7 @@ def _spent(folder: RunFolder) -> Spent:
     run = open_run(folder.path)
     if spent.calls - spent.lost >= run.manifest.rows.present:
         return spent  # it has seen every answer: the outputs need not be read for their tokens
+    # A run of an older version, or whose log a power loss emptied.
     durable = Usage(*(tokens(run) or (0, 0)))
     if durable.total <= spent.tokens.total:
         return spent

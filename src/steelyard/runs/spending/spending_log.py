@@ -58,6 +58,7 @@ class SpendingLog:
         path = folder.path / FOLDER / epoch
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb+") as file:
+            # The file gets its size before it is mapped: a write beyond its end would be a SIGBUS.
             file.write(bytes(_COUNTERS.size))
             file.flush()
             self._memory = mmap.mmap(file.fileno(), _COUNTERS.size)

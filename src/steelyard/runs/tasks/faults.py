@@ -38,9 +38,11 @@ def faults_of(error: ValidationError, document: Document) -> Iterator[Fault]:
     """Each fault once, with its place in the file."""
     several: dict[Path, list[Error]] = {}
     for fault in error.errors():
+        # A union reports one fault for each of its branches, all at the same place of the file.
         several.setdefault(_path(fault["loc"], document.data), []).append(fault)
     for path, errors in several.items():
         first = errors[0]
+        # At its parent: what is missing has no place in the file.
         if first["type"] == "missing":
             parent = path[:-1]
             yield Fault(document.key(parent), path, _missing(path))

@@ -13,7 +13,7 @@ from steelyard.runs.request import Limits, PromptSpec, RubricSpec, RunRequest, S
 from steelyard.runs.spending.prices import PriceSpec
 from steelyard.runs.tasks.checks import check
 from steelyard.runs.tasks.faults import faults_of
-from steelyard.runs.tasks.model import Data, Judge, Prices, Task, TaskLimits, sent
+from steelyard.runs.tasks.model import Judge, Prices, Task, TaskLimits, sent
 from steelyard.runs.tasks.positions import Document, Fault, Place, read
 from steelyard.types import JsonValue
 
@@ -58,8 +58,16 @@ def fault_lines(path: Path, faults: Sequence[Fault]) -> str:
 
 
 def _request(task: Task, path: Path, document: Document) -> RunRequest:
+    data = task.data
     return RunRequest(
-        source=_source(task.data, path.parent),
+        source=SourceSpec(
+            f"hf:{data.hub}" if data.hub else str(path.parent / str(data.path)),
+            data.format,
+            data.columns,
+            data.limit,
+            data.sample,
+            data.seed,
+        ),
         prompt=_prompt(task, path, document),
         model=task.model or "",
         urls=tuple(task.urls),
@@ -73,11 +81,6 @@ def _request(task: Task, path: Path, document: Document) -> RunRequest:
         policy="Abort" if task.bad_rows == "abort" else "Skip",
         judges=tuple(_judge(judge, task) for judge in task.judges),
     )
-
-
-def _source(data: Data, folder: Path) -> SourceSpec:
-    location = f"hf:{data.hub}" if data.hub else str(folder / str(data.path))
-    return SourceSpec(location, data.format, data.columns, data.limit, data.sample, data.seed)
 
 
 def _prompt(task: Task, path: Path, document: Document) -> PromptSpec:
@@ -108,6 +111,7 @@ def _shots(task: Task, path: Path, document: Document) -> tuple[Mapping[str, Jso
         raise UsageError(fault_lines(path, [fault])) from error
     names = task.data.columns
     return tuple(
+        # Renamed as the data's columns are: the template of a task reads both alike.
         {**row, **{new: row[old] for new, old in names.items() if old in row}}
         for batch in rows.batches()
         for row in batch.to_pylist(maps_as_pydicts="strict")

@@ -17,7 +17,10 @@ Text = Annotated[str, Field(min_length=1)]
 def _seconds(value: JsonValue) -> JsonValue:
     """`90`, `90s`, `2h30m` as seconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return notation.positive(float(value))
+        try:
+            return notation.positive(float(value))
+        except OverflowError as error:
+            raise ValueError("should be a number of seconds below 2**31") from error
     return notation.seconds(value if isinstance(value, str) else "")
 
 
@@ -39,7 +42,7 @@ Folder = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 class Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True, allow_inf_nan=False)
 
 
 class Data(Model):

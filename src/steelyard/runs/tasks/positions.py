@@ -79,6 +79,8 @@ def read(text: str) -> Document:
             return Document()
         document = Document()
         doubles = tuple(_walk(node, (), document))
+        # After the walk, which finds names that are given twice: the constructor lets the last one win
+        # without a word.
         data = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

@@ -27,7 +27,11 @@ def reference() -> str:
     """A table for each object of a task file."""
     sections = []
     for title, model in _SECTIONS:
-        rows = [_row(name, field) for name, field in model.model_fields.items()]
+        rows = [
+            f"| `{name}` | {_time(field) or _kind(field.annotation)} | "
+            f"{'needed' if field.is_required() else _default(field.default)} | {field.description} |\n"
+            for name, field in model.model_fields.items()
+        ]
         head = "| field | what it is | by default | |\n|---|---|---|---|\n"
         sections.append(f"### {title}\n\n{(model.__doc__ or '').strip()}\n\n{head}{''.join(rows)}")
     return "\n".join(sections)
@@ -38,11 +42,6 @@ def in_page(page: str) -> str:
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{reference()}\n{END}{after}"
-
-
-def _row(name: str, field: FieldInfo) -> str:
-    default = "needed" if field.is_required() else _default(field.default)
-    return f"| `{name}` | {_time(field) or _kind(field.annotation)} | {default} | {field.description} |\n"
 
 
 def _default(value: Any) -> str:

@@ -108,6 +108,14 @@ bad_rows: abort
             "data: {path: rows.jsonl}\nlimits: {timeout: .inf}\n",
             "2:19: limits.timeout: inf: should be more than",
         ),
+        (
+            f"data: {{path: rows.jsonl}}\nlimits: {{timeout: {10**400}}}\n",
+            "2:19: limits.timeout: 1000",
+        ),
+        (
+            "data: {path: rows.jsonl}\nlimits: {prices: {prompt: .inf, completion: 1}}\n",
+            "2:27: limits.prices.prompt: inf: should be a finite number",
+        ),
         ("data: {path: rows.jsonl}\nlimits: {max_cost: 1}\n", "2:10: limits.max_cost: needs limits.prices"),
         ("data: {path: rows.jsonl}\nbad_rows: keep\n", "2:11: bad_rows: 'keep': should be skip or abort"),
         (
