@@ -80,7 +80,7 @@ planted: setup  ## planted bugs that named tests must find
 # Universal: one lock for every Python from 3.11 on, whichever of them makes it.
 COMPILE = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
 lock: .venv/bin/uv  ## lock the dependencies anew
-	$(COMPILE) pyproject.toml --extra local --extra hub --extra mongodb --extra postgresql --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra local --extra hub --extra kafka --extra mongodb --extra postgresql --extra otel --extra openlineage --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
 	$(COMPILE) requirements/build.in -o requirements/build.txt
 	$(COMPILE) requirements/uv.in -o requirements/uv.txt

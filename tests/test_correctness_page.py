@@ -47,8 +47,11 @@ def test_every_module_that_is_named_exists() -> None:
 
 
 def test_every_rule_says_where_it_is_kept_and_what_tests_it() -> None:
-    """A rule's gaps come last."""
+    """Differences on Kafka come after the tests, a rule's gaps last."""
     for number, text in zip(RULES[1::2], RULES[2::2], strict=True):
         words = " ".join(text.split())
         said = re.findall(r" - \*(\w+(?: \w+)?)\*:? (?:`|none|\w)", words)
-        assert said in (["Where", "Tests"], ["Where", "Tests", "Not yet"]), number
+        assert [part for part in said if part != "On Kafka"] in (
+            ["Where", "Tests"],
+            ["Where", "Tests", "Not yet"],
+        ), number

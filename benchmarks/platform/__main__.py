@@ -1,6 +1,8 @@
 """`python -m benchmarks.platform [--million] [--only PART]`: Markdown tables, then one JSON line.
 
-PART is throughput (of the API, on one core), or hops (of workflows through `steelyard up`, with its memory).
+PART is throughput (of the API, on one core), hops (of workflows through `steelyard up`, with its memory), or engines
+(the same on Kafka, PostgreSQL, MongoDB's protocol and S3, whose servers share this machine's cores; only when asked
+for).
 """
 
 import argparse
@@ -8,6 +10,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.platform import hops, throughput
 from benchmarks.platform.residence import Residence, busy, idle
-from steelyard.local.detached import start_detached, stop
+from steelyard.local.detached import Asked, start_detached, stop
 from steelyard.local.state import StateDir
 
 
@@ -65,10 +68,12 @@ def measure_throughput(folder: Path, arguments: argparse.Namespace) -> dict[str,
     return {"throughput": [asdict(row) for row in rows]}
 
 
-def measure_hops(folder: Path, arguments: argparse.Namespace) -> dict[str, object]:
-    state = StateDir(folder / "up")
+def measure_hops(
+    folder: Path, arguments: argparse.Namespace, settings: Path | None = None
+) -> dict[str, object]:
+    state = StateDir(folder / ("engines" if settings else "up"))
     try:
-        ready = start_detached(state.path)
+        ready = start_detached(state.path, Asked(settings=settings))
         time.sleep(5)
         residences = {"idle": idle(state)}
         with busy(state) as working:
@@ -82,7 +87,20 @@ def measure_hops(folder: Path, arguments: argparse.Namespace) -> dict[str, objec
     return {"hops": [asdict(hop) for hop in measured], "processes": plain}
 
 
-PARTS = {"throughput": measure_throughput, "hops": measure_hops}
+def measure_engines(folder: Path, arguments: argparse.Namespace) -> dict[str, object]:
+    from tests.engines.services import together
+
+    with together.services() as services:
+        settings = folder / "engines.toml"
+        os.environ |= together.write_settings(settings, services)
+        command = [sys.executable, "-m", "steelyard.cli.main", "config", "init", "--settings", str(settings)]
+        subprocess.run(command, check=True)
+        return {
+            f"{name}, on servers": part for name, part in measure_hops(folder, arguments, settings).items()
+        }
+
+
+PARTS = {"throughput": measure_throughput, "hops": measure_hops, "engines": measure_engines}
 
 
 def main() -> None:
@@ -97,7 +115,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left running
     figures: dict[str, object] = {"load average before": os.getloadavg()[0]}
     with tempfile.TemporaryDirectory(prefix="steelyard-bench-") as folder:
-        for name in [arguments.only] if arguments.only else PARTS:
+        for name in [arguments.only] if arguments.only else ("throughput", "hops"):
             figures |= PARTS[name](Path(folder), arguments)
     print(json.dumps(figures))
 

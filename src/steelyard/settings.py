@@ -20,7 +20,9 @@ from steelyard.errors import UsageError
 from steelyard.gpu_settings import GpuSettings
 from steelyard.monitoring import Listen
 from steelyard.operator.settings import OperatorSettings
+from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.orchestrator.settings import OrchestratorSettings
+from steelyard.telemetry_settings import TelemetrySettings
 
 
 class Settings(BaseSettings):
@@ -38,6 +40,10 @@ class Settings(BaseSettings):
     backup: str = Field(
         default="", description="URL of the backup of entities; by default a folder of the state folder."
     )
+    mirror: str = Field(
+        default="",
+        description="URL of a second bucket, into which storage and backup are copied once a day; by default none.",
+    )
     log: str = Field(default="", description="The event log, sqlite:PATH; by default in the state folder.")
     view: str = Field(
         default="",
@@ -54,8 +60,9 @@ class Settings(BaseSettings):
     )
     metrics: Listen | None = Field(
         default=None,
-        description="HOST:PORT where a service of the platform that runs without the API serves /metrics, /healthz and "
-        "/readyz; :PORT is every address, empty none. Absent: :8080 in a cluster's Pod, else a free port of 127.0.0.1.",
+        description="HOST:PORT where a process of the platform serves /metrics, /healthz and /readyz; :PORT is every "
+        "address, empty none. Absent: the API itself serves its process's; others are on :8080 in a cluster's Pod, "
+        "else on a free port of 127.0.0.1.",
     )
     operator: OperatorSettings = Field(
         default_factory=OperatorSettings, description="The operator's settings."
@@ -66,6 +73,12 @@ class Settings(BaseSettings):
     )
     quotas: QuotaSettings = Field(
         default_factory=QuotaSettings, description="How much may be admitted at once."
+    )
+    archive: BackupSettings = Field(
+        default_factory=BackupSettings, description="The history of entities that the backup keeps."
+    )
+    telemetry: TelemetrySettings = Field(
+        default_factory=TelemetrySettings, description="Other systems that are told what happens."
     )
     gpus: GpuSettings = Field(
         default_factory=GpuSettings, description="The GPUs of the machine that `steelyard up` runs on."

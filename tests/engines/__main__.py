@@ -63,10 +63,11 @@ SUITES: dict[str, Callable[[], int]] = {
     "vLLM (a real server: chat, likelihoods beside lm-eval's hf, ended in the middle)": partial(
         model_server, "vllm", model_servers.vllm
     ),
+    "Kafka (three brokers: the contract of logs, members and brokers killed)": services.run_kafka,
     "PostgreSQL (the contracts of the accounts database, killed)": services.run_postgresql,
     "S3 (a real server: the contract of stores, uploads, killed)": services.run_s3,
     "MongoDB's protocol (the contract of views, killed; no elections: see docs/engines.md)": services.run_mongodb,
-    "PostgreSQL, S3 and MongoDB's protocol (the README's story, each killed while it is told)": services.run_story,
+    "Kafka, PostgreSQL, S3 and MongoDB's protocol (the story, each killed while it is told)": services.run_story,
     "XGBoost and LightGBM (training side by side, a worker of each killed)": partial(
         frameworks.run, "xgboost", "lightgbm"
     ),

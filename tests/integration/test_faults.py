@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.kube.resource import EVALUATIONS, JOBS
+from steelyard.kube.resource import EVALUATIONS, JOBS, PODS
 from steelyard.types import Json
 from tests.integration.conftest import Machine, is_true, machine_at
 from tests.integration.manifests import check_output, make_evaluation, output_folder, write_dataset
@@ -76,8 +76,13 @@ async def test_a_replica_that_dies_costs_only_its_calls(running: Machine) -> Non
     check_output(running.state.storage, evaluation, ROWS)
     async with running.cluster() as cluster:
         names = {job["metadata"]["name"] for job in (await cluster.list(JOBS, "default")).items}
+        pods = {
+            pod["metadata"]["name"]: pod["status"].get("containerStatuses")
+            for pod in (await cluster.list(PODS, "default")).items
+            if pod["metadata"]["name"].startswith("dies-client-")
+        }
     jobs = {name for name in names if name.startswith("dies-")}
-    assert jobs == {"dies-client-a1", "dies-verify-a1"}, "the client itself went on"
+    assert jobs == {"dies-client-a1", "dies-verify-a1"}, f"the client itself did not go on: {pods}"
 
 
 async def test_a_replica_that_listens_on_all_addresses_fails_the_evaluation(running: Machine) -> None:

@@ -48,6 +48,7 @@ async def kill_while_stories_are_told(machine: Machine, folder: Path, count: int
     rng, victims, digits = random.Random(SEED), cycle(VICTIMS), make(folder / "digits")
     left, place = count, machine
     while left:
+        place.up()
         try:
             left -= await tell_with_kills(place, digits, left, victims, rng)
         finally:
@@ -74,9 +75,8 @@ async def tell_with_kills(
     rng: random.Random,
     strike: Callable[[Machine, str], None] = strike,
 ) -> int:
-    """Tell the story with kills; return how many fell into it, at most `most`."""
+    """Tell the story with kills to a machine that is up; return how many fell into it, at most `most`."""
     kills = 0
-    machine.up()
     with machine.client(tries=30) as client, machine.client(tries=30) as editor:
         story = Story(client, NoDisplay(), timeout=240)
         telling = asyncio.create_task(asyncio.to_thread(story.run, digits))

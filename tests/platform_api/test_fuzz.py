@@ -24,6 +24,7 @@ from steelyard.broker.log import DEAD, QUARANTINE, WAITING
 from steelyard.broker.open import open_log
 from steelyard.kube.leader import Candidate, SystemClock
 from steelyard.kube.memory import MemoryCluster
+from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
@@ -212,7 +213,8 @@ def _served(resource: Json) -> bool:
 
 
 async def _taken(parts: Parts, path: str, body: Json) -> Json:
-    request = Request("POST", path, {}, {"content-type": "application/json"}, orjson.dumps(body), "tester")
+    headers = {"content-type": "application/json"}
+    request = Request("POST", path, {}, headers, orjson.dumps(body), administrator("tester"))
     response = await parts.core.handle(request)
     assert isinstance(response.body, bytes)
     answer: dict[str, Any] = orjson.loads(response.body)

@@ -43,6 +43,7 @@ def test_every_route_declares_who_may_call_it() -> None:
         "GET /v0/objects/{key:path}",
     }
     assert {name(route) for route in ROUTES if isinstance(route.check, Administrator)} == {
+        "PUT /v0/backup/{id}/restore",
         "GET /v0/quarantine",
         "GET /v0/quarantine/{id}",
         "PUT /v0/quarantine/{id}/release",

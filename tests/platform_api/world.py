@@ -21,6 +21,7 @@ from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.accounts.tokens import Tokens, bootstrap
 from steelyard.api.http.app import App, Platform, make_app
 from steelyard.api.inference_sessions.replicas import Replicas
+from steelyard.api.platform import Backup
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, Message
@@ -138,12 +139,21 @@ async def make_world(
     settings: ApiSettings | None = None,
     replicas: Replicas | None = None,
     new_id: Callable[[], str] = random_id,
+    backup: Backup | None = None,
 ) -> AsyncIterator[World]:
     """Run the API with its services; with `services=False` no command is applied, and all stay in the outbox."""
     made = engines or await make_engines()
     chosen = settings or ApiSettings()
     platform = Platform(
-        made.log, made.view, made.accounts_database, made.store, chosen, b"secret", made.clock, new_id
+        made.log,
+        made.view,
+        made.accounts_database,
+        made.store,
+        chosen,
+        b"secret",
+        made.clock,
+        new_id,
+        backup=backup,
     )
     app = make_app(platform, replicas)
     token = await bootstrap(made.accounts_database.accounts, "administrator", made.clock())

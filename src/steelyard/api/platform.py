@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-
-from prometheus_client import CollectorRegistry
+from typing import Protocol
 
 from steelyard.accounts.database import Accounts
 from steelyard.accounts.open import AccountsDatabase
@@ -20,9 +19,22 @@ from steelyard.api.inference_sessions.replicas import Replicas
 from steelyard.api.quarantine.watch import QuarantineWatch
 from steelyard.api.settings import ApiSettings
 from steelyard.api.workflows.pod_logs import FolderPodLogs, PodLogs
-from steelyard.broker.log import Log
+from steelyard.broker.log import Log, Record
+from steelyard.figures import Figures
 from steelyard.storage.store import Store
+from steelyard.types import Json
 from steelyard.views.view import View
+
+
+class Backup(Protocol):
+    """The backup, as far as the API asks it."""
+
+    async def last_content(self, id: str, latest: Record) -> Json | None:
+        """An entity with the status that it had before it was deleted; None where the backup has it no more.
+
+        `latest` is its newest record. Raises SteelyardError where a file is damaged, and StorageError.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -41,8 +53,9 @@ class Platform:
     """Makes ids that nobody can guess."""
     pods: Path | None = None
     """Folder of the Pods of one machine; None on a cluster."""
-    registry: CollectorRegistry | None = None
-    """Metrics of the process besides the API's."""
+    figures: Figures | None = None
+    """Figures of the process, besides the API's."""
+    backup: Backup | None = None
 
 
 class Api:
@@ -52,8 +65,17 @@ class Api:
         log, view, outbox = platform.log, platform.view, platform.accounts_database.outbox
         self.platform = platform
         self.outcomes = OutcomeReader(log)
-        self.relay = OutboxRelay(log, view, outbox, self.outcomes, platform.clock)
-        self.metrics = Metrics(platform.registry)
+        self.relay = OutboxRelay(
+            log,
+            view,
+            outbox,
+            self.outcomes,
+            platform.clock,
+            platform.new_id,
+            platform.settings.lease_seconds,
+        )
+        self.metrics = Metrics(platform.figures)
+        self.metrics.figures.look_up("outbox", self._look_at_outbox)
         self.quarantine = QuarantineWatch(log, self.metrics.registry)
         self.completeness = Completeness(log, view)
         self.entities = EntityReader(
@@ -66,6 +88,10 @@ class Api:
         self.replicas = replicas or Replicas()
         self.healthy = False
         self.pod_logs: PodLogs | None = FolderPodLogs(platform.pods) if platform.pods else None
+
+    async def _look_at_outbox(self) -> None:
+        backlog = await self.platform.accounts_database.outbox.backlog()
+        self.metrics.show_backlog(backlog, self.platform.clock())
 
     @property
     def accounts(self) -> Accounts:

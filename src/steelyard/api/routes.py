@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from steelyard.api.accounts.routes import account_routes
+from steelyard.api.backups.routes import backup_routes
 from steelyard.api.datasets.routes import download_routes, object_routes, upload_routes
 from steelyard.api.entities.collection import Collection
 from steelyard.api.entities.routes import creation_routes, entity_routes
@@ -24,6 +25,7 @@ def routes() -> Iterator[Route]:
         yield from _tagged(kind.name, _kind_routes(kind))
     yield from _tagged("Account", account_routes())
     yield from _tagged("Quarantine", quarantine_routes())
+    yield from _tagged("Backup", backup_routes())
     yield from _tagged("Objects", object_routes())
 
 

@@ -23,6 +23,13 @@ class ApiSettings(BaseModel):
         le=INT32,
         description="Time for which an edit waits to be applied before it is answered 503.",
     )
+    lease_seconds: float = Field(
+        default=15.0,
+        gt=0,
+        le=3600,
+        description="Time after which another API server sends what one has accepted that no longer answers. One that "
+        "was killed on the same machine is followed within a third of it.",
+    )
     entity_bytes: int = Field(
         default=ENTITY_BYTES,
         ge=1024,

@@ -48,6 +48,7 @@ def create(
     """
     with platform.connect() as client:
         made = client.accounts.create(name)
+        # A new account may do nothing: without permissions, no token of it would be of use.
         client.accounts.set_permissions(made.id or "", [_grant(made, resources, functions, accounts)])
     typer.echo(f"accounts/{made.id}")
 
@@ -119,6 +120,7 @@ def token(
         expires = datetime.now(UTC) + timedelta(days=days)
         try:
             typer.echo(client.accounts.create_token(owner.id or "", grants=[grant], expires=expires))
+        # A token never exceeds the caller's own grants nor the account's: the message says which way is left.
         except Forbidden as error:
             raise UsageError(
                 f"{error}. Ask for less with --resources, --functions, --accounts; or, as an administrator: "

@@ -86,6 +86,7 @@ def command_name() -> str:
     import sys
 
     called, on_path = Path(sys.argv[0]), shutil.which("steelyard")
+    # Started as `python -m` or by a test runner, argv[0] is no command that a user could type.
     if called.name != "steelyard" or (on_path and Path(on_path).resolve() == called.resolve()):
         return "steelyard"
     return str(called.relative_to(Path.cwd()) if called.is_relative_to(Path.cwd()) else called)
@@ -143,6 +144,7 @@ def one_id(collection: object, text: str) -> str:
     """Return the id that a user means: a whole id, the beginning of one, or a name that only one entity has."""
     from steelyard.errors import UsageError
 
+    # A whole id is not looked up: the entity may be one that no query lists, such as a deleted one.
     if len(text) == 32 and set(text) <= set("0123456789abcdef"):
         return text
     ids = [

@@ -69,6 +69,7 @@ class LiveDisplay:
     def show(self, rows: Sequence[Row]) -> None:
         from rich.progress_bar import ProgressBar
         from rich.table import Table
+        from rich.text import Text
 
         colours = {"Complete": "green", "Ready": "green", "Failed": "red", "waiting": "dim"}
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -77,8 +78,9 @@ class LiveDisplay:
         for row in rows:
             bar = ProgressBar(total=1.0, completed=row.share, width=20) if row.share is not None else ""
             seconds = f"{row.seconds:.1f} s" if row.seconds else ""
-            status = f"[{colours.get(row.status, 'yellow')}]{row.status}[/]"
-            table.add_row(row.kind, status, bar, row.detail, seconds)
+            status = Text(row.status, style=colours.get(row.status, "yellow"))
+            # As text: names and messages are of users and programs, and rich would read [/data] as markup.
+            table.add_row(row.kind, status, bar, Text(row.detail), seconds)
         self._live.update(table)
 
     def say(self, text: str) -> None:
@@ -110,6 +112,7 @@ def open_display(name: str) -> Display:
 
     match name:
         case "auto":
+            # NO_COLOR is the convention of no-color.org; a dumb terminal cannot move its cursor.
             live = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
             return LiveDisplay() if live else PlainDisplay(sys.stdout)
         case "rich":

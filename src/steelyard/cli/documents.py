@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,8 @@ class Document:
 
     def key(self, fields: Json) -> str:
         """The same document gives the same entity, however often it is applied."""
+        # The ids that stand for references are in it: a document that refers to a new entity is a new one
+        # itself.
         content = json.dumps([self.collection, fields], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
@@ -79,20 +82,31 @@ def _contents(path: Path) -> list[object]:
 
     try:
         text = (sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()).decode()
-        contents = [content for content in yaml.safe_load_all(text) if content is not None]
-        for content in contents:
-            json.dumps(content, default=str, skipkeys=True)  # a mapping that holds itself is met here
+        # By way of JSON, as the API gets it: YAML's dates and numeric keys become texts, and a mapping that holds
+        # itself is met here.
+        contents = [
+            json.loads(json.dumps(content, default=_time_text))
+            for content in yaml.safe_load_all(text)
+            if content is not None
+        ]
     except OSError as error:
         raise UsageError(f"--filename {path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: is no text in UTF-8: {error.reason} at byte {error.start}") from error
     except yaml.MarkedYAMLError as error:
         raise UsageError(f"{path}: is no YAML: {_fault(error)}") from error
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, TypeError) as error:
         raise UsageError(f"{path}: is no YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise UsageError(f"{path}: is nested too deep to be read") from error
     return contents
+
+
+def _time_text(value: object) -> str:
+    """Return a date or time as text. Raises TypeError for anything else that JSON has no form for."""
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"it holds a {type(value).__name__}, which JSON has no form for")
 
 
 def _fault(error: "MarkedYAMLError") -> str:

@@ -83,6 +83,7 @@ def _make(
             except (ApiError, UsageError) as error:
                 error.args = (f"{document.where}: {error}",)  # says which of many documents is wrong
                 raise
+            # The answer to a new session holds its token beside it.
             entity = getattr(entity, "inferencesession", entity)
             if document.name:
                 ids[document.name] = entity.id or ""
@@ -143,6 +144,7 @@ def get(
             if order_by or descending:
                 order = "descending" if descending else "ascending"
                 query |= {"orderBy": order_by or "creationTime", "order": order}
+            # The query reads page after page while it is iterated: no more pages than needed are asked for.
             entities = list(islice(collection.query(**query), limit))
     single = ids is not None and len(ids) == 1
     typer.echo(rendered([entity.dump() for entity in entities], output, plural, single=single, now=now()))
@@ -192,6 +194,7 @@ def wait(
             message = collection.progress(content["id"]).message if waits else why(content)
             typer.echo(f"{plural}/{content['id'][:8]}  {content['status']}  {message or ''}".rstrip())
 
+        # All are looked up before the first one: a name that is mistyped must not be found out after an hour.
         for id in [one_id(collection, text) for text in ids]:
             collection.wait(id, timeout=max(until - time.monotonic(), 0.1), on_change=print_status)
 

@@ -40,6 +40,7 @@ def needs(*extras: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         def called(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 return command(*args, **kwargs)
+            # A task group wraps what its tasks raise.
             except (ModuleNotFoundError, ExceptionGroup) as error:
                 raise_missing(error, *extras)
 

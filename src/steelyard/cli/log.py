@@ -57,6 +57,7 @@ def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes:
     from steelyard.local.acceptance import accept_log, nothing_runs, report
 
     state, loaded = _loaded(state_dir, settings)
+    # The locks of all processes are held until the end: nobody starts on a log that is being accepted.
     with nothing_runs(state):
         seen = asyncio.run(report(loaded))
         _show(seen)
@@ -64,7 +65,7 @@ def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes:
             typer.echo(
                 f"{seen.missing} entities of the backup are not in this log: they leave the view, and their work ends"
             )
-        _confirm("Accept this log?", yes)
+        confirm("Accept this log?", yes)
         _accepted(asyncio.run(accept_log(loaded)))
 
 
@@ -83,11 +84,11 @@ def restore(state_dir: FolderOption = None, settings: SettingsOption = None, yes
     state, loaded = _loaded(state_dir, settings)
     with nothing_runs(state):
         _show(asyncio.run(report(loaded)))
-        _confirm("Restore this log from the backup?", yes)
+        confirm("Restore this log from the backup?", yes)
         _accepted(asyncio.run(restore_log(loaded, datetime.now(UTC))))
 
 
-def _confirm(question: str, yes: bool) -> None:
+def confirm(question: str, yes: bool) -> None:
     """Go on only when a person has agreed. Raises UsageError where nobody can be asked."""
     if yes:
         return

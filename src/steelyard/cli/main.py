@@ -10,11 +10,14 @@ from steelyard import __version__
 from steelyard.cli import (
     accounts,
     audit_verify,
+    backup,
     config,
     entities,
     log,
+    move,
     quarantine,
     report_verify,
+    restore,
     run,
     runners,
     serve,
@@ -58,6 +61,10 @@ app.command()(accounts.token)
 app.add_typer(accounts.account, name="account")
 app.add_typer(quarantine.quarantine, name="quarantine")
 app.add_typer(log.log, name="log")
+app.command()(restore.restore)
+app.command()(move.export)
+app.command("import")(move.import_)
+app.add_typer(backup.backup, name="backup")
 app.add_typer(config.config, name="config")
 transfer.report.command("verify")(needs("eval")(report_verify.verify))
 transfer.audit.command("verify")(needs("eval")(audit_verify.verify))
@@ -96,6 +103,8 @@ def main() -> None:
         print(f"steelyard: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from error
     except OSError as error:
+        # A folder that may not be written to is the user's to mend; other errors of the system may be faults
+        # of ours.
         if error.filename is None or error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
         print(f"steelyard: {error.filename}: {error.strerror}", file=sys.stderr)

@@ -47,7 +47,8 @@ def read_manifests(folder: Path) -> list[Manifest]:
 def _documents(file: Path) -> list[Manifest]:
     try:
         documents = [document for document in yaml.safe_load_all(file.read_text()) if document is not None]
-    except yaml.YAMLError as error:
+    # ValueError: text that is not UTF-8, and dates that there are not, which YAML reads as dates.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{file}: not YAML: {error}") from error
     manifests = []
     for number, document in enumerate(documents, 1):
@@ -85,6 +86,7 @@ def freshen(manifests: list[Manifest], fresh: Callable[[], str] = lambda: uuid.u
             renamed.setdefault(manifest.name, f"{manifest.name}-{fresh()[:6]}")
     if not renamed:
         return manifests
+    # A name may be the beginning of another one.
     longest_first = sorted(renamed, key=len, reverse=True)
     word = re.compile(r"(?<![A-Za-z0-9])(?:" + "|".join(map(re.escape, longest_first)) + r")(?![A-Za-z0-9])")
 
@@ -94,7 +96,9 @@ def freshen(manifests: list[Manifest], fresh: Callable[[], str] = lambda: uuid.u
                 return word.sub(lambda match: renamed[match[0]], value)
             case dict():
                 return {
-                    ids.get(key, key): item if key == "kind" else replace(item) for key, item in value.items()
+                    # A kind may be the name of a resource as well, such as a Model called `Model`.
+                    ids.get(key, key): item if key == "kind" else replace(item)
+                    for key, item in value.items()
                 }
             case list():
                 return [replace(item) for item in value]

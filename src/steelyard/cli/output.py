@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from steelyard.errors import UsageError
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 FORMS = ("table", "json", "yaml", "name")
 SHOWN_TEXT = 120  # characters of a text without a blank; a URL or a digest has fewer
@@ -48,6 +48,7 @@ def table(entities: Sequence[Json], now: datetime) -> str:
     ]
     if len(rows) == 1:
         return "nothing found"
+    # The last column is as long as its text: padded, a long message would wrap every line.
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return "\n".join(
         "  ".join(
@@ -86,7 +87,7 @@ def described(entity: Json, plural: str, now: datetime, progress: str | None = N
         "Status": entity.get("status"),
         "Why": progress or why(entity) or None,
         "Age": age(entity, now),
-        "Labels": ", ".join(f"{key}={value}" for key, value in (entity.get("labels") or {}).items()) or None,
+        "Labels": ", ".join(f"{key}={value}" for key, value in mapping(entity, "labels").items()) or None,
     }
     head = [f"{name + ':':<10}{value}" for name, value in shown.items() if value]
     in_head = {"name", "id", "account", "status", "reason", "message", "labels", "schemaVersion"}

@@ -94,6 +94,7 @@ def _whole(client: Any, text: str) -> str:
         raise UsageError(
             f"{text}: {len(ids)} ids in quarantine begin with it; give more of one: {', '.join(ids)}"
         )
+    # One that is not listed goes to the API as it is, whose answer says that it is not there.
     return text if text in ids or not ids else str(ids[0])
 
 

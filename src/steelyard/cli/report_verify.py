@@ -114,6 +114,7 @@ def _report_folders(folder: Path, page: str, results: Path | None) -> "ReportFol
                     "and outputs/ (of the evaluation)"
                 )
     outputs = evaluation = base / "outputs"
+    # The numbers of a run with judges are made of `judged/`, the outputs with their verdicts.
     if (base / "run.yaml").exists() and outputs.is_dir():
         from steelyard.runs.folder import RunFolder
         from steelyard.runs.judge.output import judged_output

@@ -18,6 +18,7 @@ from steelyard.errors import SteelyardError, UsageError
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Unreachable
+from steelyard.kube.objects import conditions_of, status_of
 from steelyard.kube.resource import Resource, resource_of
 from steelyard.local.detached import Asked, running, start_detached, stop
 from steelyard.local.state import StateDir
@@ -25,7 +26,7 @@ from steelyard.schema.locations import complete_location
 from steelyard.schema.names import PROGRESS
 from steelyard.settings import load
 from steelyard.storage.store import ObjectMissing, Store, open_store
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 POLL_SECONDS = 0.25
 
@@ -50,6 +51,7 @@ async def run_folder(options: RunOptions) -> None:
     """Apply the folder's manifests one after the other; RunFailed says which one did not end well, and why."""
     manifests = freshen(read_manifests(options.folder))
     for manifest in manifests:
+        # All kinds are checked before anything is started: the last file may be the wrong one.
         _resource(manifest)
     state = choose_state_dir(options.state_dir)
     display = open_display(options.display)
@@ -160,16 +162,18 @@ async def _follow(cluster: Cluster, manifest: Manifest, storage: str) -> AsyncIt
 
 
 def _row(obj: Json, progress: Json | None) -> Row:
-    status = obj.get("status") or {}
+    status = status_of(obj)
     state, reason = status.get("status") or "Created", status.get("reason") or ""
     failed = _condition(obj, "Failed")
-    detail = (failed or {}).get("message") or _condition_message(obj) or ""
+    current = _condition(obj, "Complete") or _condition(obj, "Ready") or _condition(obj, "Progressing")
+    detail = str((failed or {}).get("message") or (current or {}).get("message") or "")
     share = None
     if progress and progress.get("total") and not _ended(obj):
         done, total = progress["done"], progress["total"]
         share = min(1.0, done / total)
         rate = f", {progress['ratePerSecond']:,.0f}/s" if progress.get("ratePerSecond") else ""
         detail = f"{done:,} of {total:,} {progress.get('unit', 'rows')}{rate}"
+    # In these states the reason says more: what the resource waits for.
     word = reason if state in {"Created", "Admitted"} and reason else state
     if failed:
         detail = f"{reason}: {detail}" if detail else reason
@@ -177,7 +181,7 @@ def _row(obj: Json, progress: Json | None) -> Row:
 
 
 def _condition(obj: Json, kind: str) -> Json | None:
-    conditions = (obj.get("status") or {}).get("conditions") or []
+    conditions = conditions_of(obj)
     return next(
         (
             condition
@@ -186,11 +190,6 @@ def _condition(obj: Json, kind: str) -> Json | None:
         ),
         None,
     )
-
-
-def _condition_message(obj: Json) -> str:
-    current = _condition(obj, "Complete") or _condition(obj, "Ready") or _condition(obj, "Progressing")
-    return str((current or {}).get("message") or "")
 
 
 def _ended(obj: Json) -> bool:
@@ -208,7 +207,7 @@ def _resource(manifest: Manifest) -> Resource:
 
 
 def _output_url(obj: Json, storage: str) -> str:
-    output = ((obj.get("spec") or {}).get("storage") or {}).get("output")
+    output = mapping(obj, "spec", "storage").get("output")
     return complete_location(output, storage) if output else ""
 
 

@@ -71,6 +71,7 @@ def serve(
         raise UsageError(f"{folder}: is a file; give its folder")
     kind, _ = choose(folder, runner)
     arguments = tuple(server_arg or ())
+    # Before the platform is started: what is not installed, or does not fit into memory, is told at once.
     plan = plan_server(folder, runner=kind.name, name=name, gpus=gpus, arguments=arguments)
     version = f"{kind.title} {plan.environment.version} ({plan.environment.variant})"
     typer.echo(f"{version} serves {plan.serving.name}: {plan.memory_text}")
@@ -94,6 +95,7 @@ def serve(
                     )
                 else:
                     _until_interrupted()
+            # Also for Ctrl-C: a session that nobody waits for would hold its GPUs for a year.
             except BaseException:
                 client.inferencesessions.terminate(session.inferencesession.id)
                 raise
@@ -124,12 +126,14 @@ def _session(client: "Client", folder: Path, account: str, plan: "ServerPlan") -
     preset = {"vllm": presets.vllm, "llama.cpp": presets.llama_cpp, "transformers": presets.transformers}
     memory = f"{serving.memory >> 20}Mi" if serving.memory and not serving.gpus else None
     arguments = list(serving.arguments)
+    # vLLM's `auto` takes weights of 32 bits as 16; the plan has counted the memory of what it says.
     if plan.kind.name == "vllm" and serving.precision == "float32":
         arguments = ["--dtype", "float32", *arguments]
     runner = preset[plan.kind.name](model.id, *arguments, memory=memory, gpus=serving.gpus)
     service = client.inferenceservices.create(
         account=account, name=name, model=model.id, runner=runner, interface=presets.chat()
     )
+    # A session has to have an end; whoever serves a model on a machine of their own means none.
     expires = datetime.now(UTC) + timedelta(days=DAYS)
     return client.inferencesessions.create(account=account, inferenceService=service.id, expires=expires)
 
@@ -143,6 +147,7 @@ def _uploaded_before(client: "Client", folder: Path, account: str, name: str) ->
     digests: dict[str, str | None] | None = None
     for model in client.models.query(account=account, name=name, status="Ready"):
         files = model.artifact.volume.files if model.artifact.volume is not None else []
+        # Sizes first: they cost nothing, and digests of large weights take minutes.
         if {file.path: file.size for file in files} != sizes:
             continue
         if digests is None:

@@ -23,7 +23,7 @@ def service(
         str,
         typer.Argument(
             help="Part to run: kubernetes, operator, platform, or one service of the platform: aggregator, view-sink, "
-            "backup-sink, reaper, orchestrator, informer, api."
+            "backup-sink, reaper, orchestrator, informer, lineage, api."
         ),
     ],
     state_dir: Annotated[
@@ -44,18 +44,31 @@ def service(
     without: Annotated[
         list[str] | None, typer.Option(help="For platform: service to leave out. May be repeated.")
     ] = None,
+    replica: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Number of this process where several run the same service of the platform on one state folder.",
+        ),
+    ] = 1,
     line: Annotated[int | None, typer.Option(hidden=True, help="The supervisor's socket.")] = None,
 ) -> None:
     """Run one part in the foreground, as `steelyard up` does."""
     from steelyard.cli.connection import choose_state_dir
     from steelyard.errors import UsageError
-    from steelyard.local.process import PARTS, ServiceOptions, run_process
+    from steelyard.local.process import PARTS, SERVICES, ServiceOptions, run_process
 
     if name not in PARTS:
         raise UsageError(f"service {name}: there is no such part; it should be one of {', '.join(PARTS)}")
+    if replica > 1 and name not in SERVICES:
+        raise UsageError(
+            f"--replica {replica}: only a service of the platform may run several times, not {name}"
+        )
     state = choose_state_dir(state_dir)
     left_out = tuple(without or ())
-    part = ServiceOptions(name, state, port, network, settings and settings.resolve(), left_out, line)
+    part = ServiceOptions(
+        name, state, port, network, settings and settings.resolve(), left_out, line, replica
+    )
     needs(*EXTRAS.get(name, ("api",)))(run_process)(part)
 
 

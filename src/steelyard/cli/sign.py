@@ -46,6 +46,7 @@ def _sign(folder: Path, names: tuple[str, str], state: Callable[[bytes, bytes], 
 
     signer = signing_key(key)
     try:
+        # Read once: what is signed are the bytes that the statement was made of.
         page, numbers = ((folder / name).read_bytes() for name in names)
         statement = state(page, numbers)
     except OSError as error:

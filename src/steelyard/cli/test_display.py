@@ -1,9 +1,12 @@
 import io
+from pathlib import Path
 
 import pytest
 
-from steelyard.cli.display import PlainDisplay, Row, open_display
+from steelyard.cli.display import LiveDisplay, PlainDisplay, Row, open_display
+from steelyard.cli.eval.display import Live
 from steelyard.errors import UsageError
+from steelyard.runs.folder import RunFolder
 
 
 def lines(*shown: tuple[float, Row]) -> list[str]:
@@ -39,3 +42,18 @@ def test_what_does_not_change_prints_once() -> None:
 def test_an_unknown_display_is_refused_with_what_there_is() -> None:
     with pytest.raises(UsageError, match="auto, rich, plain or none"):
         open_display("loud")
+
+
+def test_a_name_in_brackets_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    display = LiveDisplay()
+    display.show([Row("Model", "m", "Failed", "cannot read [/data/model] of [bold]")])
+    display.close()
+    assert "[/data/model] of [bold]" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_step_of_a_run_in_brackets_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    display = Live()
+    display.begins(RunFolder(Path("runs/x")), 1, 0)
+    display.step("judging by [/judge]")
+    display.close()
+    assert "runs/x" in capsys.readouterr().out

@@ -50,6 +50,8 @@ REFUSED = {
     "a control character": ("a: \x01\n", "is no YAML: unacceptable character"),
     "a list that holds itself": ("kind: Report\na: &a [*a]\n", "is no YAML: Circular reference"),
     "too deep": ("[" * 5_000, "is nested too deep"),
+    "what JSON has no form for": ("kind: Report\na: !!binary aGk=\n", "is no YAML: it holds a bytes"),
+    "a name of several": ("kind: Report\n? [a, b]\n: c\n", "is no YAML"),
     "a date that is none": ("kind: Report\na: 2030-13-01\n", "is no YAML: month must be"),
     "nothing": ("# nothing\n---\n", "has no document"),
 }
@@ -62,6 +64,13 @@ def test_what_is_refused_is_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         read([path])
     assert said in str(caught.value)
+
+
+def test_dates_and_numbers_as_names_are_texts_as_the_api_gets_them(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("kind: Report\nlabels: {1: 2030-01-02, a: 2030-01-02T03:04:05}\n")
+    (document,) = read([tmp_path / "a.yaml"])
+    assert document.fields == {"labels": {"1": "2030-01-02", "a": "2030-01-02T03:04:05"}}
+    assert len(document.key(document.fields)) == 64
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 import typer
 
-from steelyard.cli.log import _confirm
+from steelyard.cli.log import confirm
 from steelyard.errors import UsageError
 
 
@@ -18,19 +18,19 @@ def answers(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 @pytest.mark.usefixtures("answers")
 def test_a_script_is_told_of_the_option() -> None:
     with pytest.raises(UsageError, match="nothing was changed: the question was not answered; --yes"):
-        _confirm("Accept?", False)
-    _confirm("Accept?", True)
+        confirm("Accept?", False)
+    confirm("Accept?", True)
 
 
 @pytest.mark.parametrize("answers", ["n\n"], indirect=True)
 @pytest.mark.usefixtures("answers")
 def test_a_no_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
-        _confirm("Accept?", False)
+        confirm("Accept?", False)
     assert "nothing was changed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("answers", ["y\n"], indirect=True)
 @pytest.mark.usefixtures("answers")
 def test_a_yes_goes_on() -> None:
-    _confirm("Accept?", False)
+    confirm("Accept?", False)

@@ -70,6 +70,15 @@ def test_a_file_that_is_no_manifest_is_named_with_its_fault(tmp_path: Path, text
     assert "wrong.yaml" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "content", [b"a: 2030-13-01\n", b"name: \xe9\n", b"[" * 5000], ids=["no date", "latin-1", "nested"]
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.yaml").write_bytes(content)
+    with pytest.raises(UsageError, match=r"a\.yaml: not YAML"):
+        read_manifests(tmp_path)
+
+
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no manifest"):
         read_manifests(tmp_path)

@@ -74,7 +74,14 @@ def test_a_page_alone_is_checked_as_far_as_it_goes(folder: Path) -> None:
     assert done.output.startswith("left out  this page is alone")
     assert "They lie in the folder of the run: name it with --results DIR" in done.output
     text = page.read_text()
-    for old, new in (("<h1>", "<h1>Not "), ("</body>", "<script>alert(1)</script></body>")):
+    policy = text.partition("Content-Security-Policy")[2].partition(">")[0]
+    for old, new in (
+        ("<h1>", "<h1>Not "),
+        ("</body>", "<script>alert(1)</script></body>"),
+        # A policy with a directive more, which lets handlers run; and one that a comment holds, where it binds nothing.
+        ("default-src 'none'; ", "default-src 'none'; script-src-attr 'unsafe-inline'; "),
+        ("<html", f'<!--<meta http-equiv="Content-Security-Policy{policy}>--><html'),
+    ):
         assert old in text
         page.write_text(text.replace(old, new, 1))
         assert verify(page).exit_code == 1, old

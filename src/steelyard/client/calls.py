@@ -36,6 +36,7 @@ FINALIZE_SECONDS = INFER_SECONDS = 900.0
 def body_of(request: Request, fields: Fields) -> dict[str, Any]:
     """Return a request of the schema, or plain fields, as JSON values without those that are None."""
     content = json_of(request) if request is not None else {}
+    # The platform takes null for a value that is given; a caller's None means that none is.
     return {name: json_of(value) for name, value in {**content, **fields}.items() if value is not None}
 
 
@@ -43,6 +44,7 @@ def json_of(value: Any) -> Any:
     """Return a value in the form of JSON. Raises ValueError for a time without a zone."""
     match value:
         case BaseModel():
+            # Only what the caller has set: defaults are the platform's, and may be other ones in its version.
             return value.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
         case Mapping():
             return {str(key): json_of(item) for key, item in value.items()}
@@ -73,6 +75,7 @@ class Calls(Generic[E]):
 
     def of(self, id: str, *more: str) -> str:
         """Return the path of one entity, or of something below it."""
+        # A slash in a mistyped id would make a request of another route.
         return "/".join([self.path, quote(id, safe=""), *more])
 
     def create(self, request: Request, fields: Fields, key: str | None) -> Call[E]:
@@ -149,7 +152,15 @@ class Calls(Generic[E]):
         return Call("GET", self.of(id), list[QuarantinedEntity], query_params({"consumer": consumer}))
 
     def end_quarantine(self, id: str, word: str, consumer: str | None) -> Call[Status]:
-        return Call("PUT", self.of(id, word), Status, query_params({"consumer": consumer}))
+        # A drop whose answer was lost may have been done: repeated, it would drop the next message that fails.
+        repeatable = word != "drop"
+        params = query_params({"consumer": consumer})
+        return Call("PUT", self.of(id, word), Status, params, repeatable=repeatable)
+
+    # ---- backup
+
+    def restore_entity(self, id: str) -> Call[Status]:
+        return Call("PUT", self.of(id, "restore"), Status)
 
     # ---- accounts
 
@@ -163,6 +174,7 @@ class Calls(Generic[E]):
         return Call("PUT", self.of(id, "reactivate"), Status)
 
     def rotate_signing_key(self) -> Call[str]:
+        # Repeated, it would make a second key.
         return post(f"{self.path}/signing-keys", str, repeatable=False)
 
     def permissions(self, id: str) -> Call[list[AccessGrant]]:

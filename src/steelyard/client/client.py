@@ -7,6 +7,7 @@ import httpx
 
 from steelyard.client.async_collections import (
     AsyncAccounts,
+    AsyncBackup,
     AsyncCollection,
     AsyncDatasets,
     AsyncInferenceSessions,
@@ -16,6 +17,7 @@ from steelyard.client.async_collections import (
 from steelyard.client.calls import Calls
 from steelyard.client.collections import (
     Accounts,
+    Backup,
     Collection,
     Datasets,
     InferenceSessions,
@@ -28,6 +30,7 @@ from steelyard.client.transport import AsyncTransport, Sender, Transport
 from steelyard.schema.account import Account
 from steelyard.schema.answers import QuarantinedEntity
 from steelyard.schema.audit import Audit, AuditProcedure
+from steelyard.schema.base import DyffEntity
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService
@@ -68,6 +71,7 @@ class Client:
         self.reports = Collection(Calls("reports", Report), transport)
         self.auditprocedures = Collection(Calls("auditprocedures", AuditProcedure), transport)
         self.audits = Collection(Calls("audits", Audit), transport)
+        self.backup = Backup(Calls("backup", DyffEntity), transport)
         self.quarantine = Quarantine(Calls("quarantine", QuarantinedEntity), transport)
 
     def close(self) -> None:
@@ -118,6 +122,7 @@ class AsyncClient:
         self.reports = AsyncCollection(Calls("reports", Report), transport)
         self.auditprocedures = AsyncCollection(Calls("auditprocedures", AuditProcedure), transport)
         self.audits = AsyncCollection(Calls("audits", Audit), transport)
+        self.backup = AsyncBackup(Calls("backup", DyffEntity), transport)
         self.quarantine = AsyncQuarantine(Calls("quarantine", QuarantinedEntity), transport)
 
     async def close(self) -> None:

@@ -274,3 +274,17 @@ class Quarantine:
     def drop(self, id: str, consumer: str | None = None) -> Status:
         """Leave out the failed message, and go on with those that wait behind it. Raises NotFound."""
         return self._transport.send(self._calls.end_quarantine(id, "drop", consumer))
+
+
+class Backup:
+    """The backup, as far as entities are brought back from it; for administrators."""
+
+    def __init__(self, calls: Calls[DyffEntity], transport: Transport) -> None:
+        self._calls, self._transport = calls, transport
+
+    def restore(self, id: str) -> Status:
+        """Bring back an entity that was deleted or forgotten, with the status that it had before.
+
+        Raises NotFound where the backup has it no more, Conflict where it is not deleted.
+        """
+        return self._transport.send(self._calls.restore_entity(id))

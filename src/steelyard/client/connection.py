@@ -75,6 +75,7 @@ def _token_source(chosen: _Source, sources: Sequence[_Source]) -> _Source | None
     """Return the source of the token. A platform on this machine has its own, which goes before the environment's."""
     order = [sources[0], sources[1], chosen, *sources[2:]] if chosen.file else sources
     for source in order:
+        # A token that stands beside another address is that platform's: sent here, it would be given away.
         if source.token is not None and source.endpoint in {None, chosen.endpoint}:
             return source
     return None
@@ -96,6 +97,7 @@ def _sources(endpoint: str | None, token: str | None, environment: Mapping[str, 
 
 def _tidy(endpoint: object, token: object) -> tuple[str | None, str | None]:
     """Return both without spaces around them, and the address without a slash at its end."""
+    # Secrets that are read from files end with a line break, which no header can hold.
     address = endpoint.strip().rstrip("/") if isinstance(endpoint, str) else None
     secret = token.strip() if isinstance(token, str) else None
     return address, secret

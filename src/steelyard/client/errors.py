@@ -151,6 +151,7 @@ def error_for(response: httpx.Response) -> ApiError:
     """Return the error of an answer: by its `reason`, else by its status."""
     content = _content(response)
     reason = str(content.get("reason") or "")
+    # The reason first: a proxy may change a status, and one status has several reasons.
     kind = _BY_REASON.get(reason) or _BY_STATUS.get(response.status_code, ApiError)
     detail = content.get("detail") or response.reason_phrase or "the request was refused"
     field = content.get("field")

@@ -82,6 +82,7 @@ class Flows(Generic[E]):
         names = list(_names(entity))
         if not names:
             raise BadFiles(f"{type(entity).__name__} {id} takes no files")
+        # All files are looked for before the first is sent: one that is missing is told at once.
         paths = yield from work(lambda _: located(files, names))
         for name, path in paths.items():
             yield from self._put(id, name, path, options.progress)
@@ -93,6 +94,7 @@ class Flows(Generic[E]):
     def _put(self, id: str, name: str, path: Path, progress: Progress) -> Flow[None]:
         number = 1
         while True:
+            # A URL of its own for each try: the earlier one may have expired during the upload.
             link = yield from ask(self.calls.uplink(id, name))
             try:
                 yield from work(lambda carrier: put(carrier, link, path, name, progress))  # noqa: B023
@@ -135,6 +137,7 @@ class Flows(Generic[E]):
                 yield from self._pause_before_retry(number, error)
             except LinkExpired:  # all links were signed before the first file was fetched
                 links = _leaves((yield from renew()))
+                # Once: a second expiry says that this machine's clock, or the store's, is wrong.
                 if renewed or link.artifact.path not in links:
                     raise
                 link, renewed = links[link.artifact.path], True
@@ -160,6 +163,7 @@ class Flows(Generic[E]):
             paths = {name: path for name, path in paths.items() if path.suffix == ".parquet"} or dict(paths)
         request = yield from work(lambda _: _fields_of_files(self.calls.entity, paths, fields) | dict(fields))
         entity = yield from ask(self.calls.create(None, request, key))
+        # With a key, an earlier call may have come further than the creation.
         if entity.status == "WaitingForUpload":
             return (yield from self.upload(entity.id, paths, options))
         return (yield from self.wait(entity.id, options.timeout, None)) if options.wait else entity
@@ -173,6 +177,7 @@ class Flows(Generic[E]):
 
     def ready(self, id: str) -> Flow[bool]:
         answer = yield from ask(self.calls.ready(id))
+        # A runner of any kind answers at its own path, with whatever body: only a plain "no" counts.
         return not (isinstance(answer, dict) and answer.get("ready") is False)
 
     def infer(self, id: str, endpoint: str, body: Any, token: str | None) -> Flow[Any]:
@@ -216,5 +221,6 @@ def _fields_of_files(kind: type[DyffEntity], files: Mapping[str, Path], fields: 
 def _leaves(links: Sequence[ArtifactURL]) -> dict[str, ArtifactURL]:
     """Return links by path, without links to folders, which some servers list beside the files in them."""
     by_path = {link.artifact.path: link for link in links}
+    # Object stores list "folders" as empty objects, which would take the name of the folder on disk.
     folders = {name[:end] for name in by_path for end, character in enumerate(name) if character == "/"}
     return {name: link for name, link in by_path.items() if name not in folders}

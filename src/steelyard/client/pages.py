@@ -53,6 +53,7 @@ class PageCall(Call[Page[E]], Generic[E]):
 
     def read(self, response: httpx.Response) -> Page[E]:
         entities = read(response, self.entities)
+        # The header comes also with a short page: the platform leaves out rows that it cannot read.
         return Page(entities, response.headers.get(MORE) == "true" or len(entities) >= self.size)
 
 
@@ -93,6 +94,7 @@ class Pages(Generic[E]):
         if page.entities:
             last, before = page.entities[-1], self._after
             self._after = value_of(last, self.order_by), last.id
+            # Else a platform that ignores `after` would be asked for the same page without end.
             if self._after == before:
                 raise UnexpectedAnswer(f"{self.path}: the page after {before} ends where it begins")
         if self._left is not None:

@@ -170,6 +170,7 @@ def _column(name: str) -> str:
 def _literal(value: JsonValue) -> JsonValue:
     """A value as a template of TransformJSON, in which `$` begins a path."""
     match value:
+        # In the template language a `$` begins a path; `$$` is a dollar sign.
         case str() if value.startswith("$"):
             return f"${value}"
         case list():

@@ -155,6 +155,15 @@ def test_a_model_that_was_not_reached_is_asked_again(ask: Ask, fake: FakePlatfor
     assert inferred == {"endpoint": "x", "asked": {}}
 
 
+def test_a_drop_that_may_have_been_done_is_not_repeated(ask: Ask, fake: FakePlatform) -> None:
+    for trouble, error in ((lost, Unreachable), (refused(502, "BadGateway"), Unavailable)):
+        fake.requests.clear()
+        fake.trouble.append(trouble)
+        with pytest.raises(error):
+            ask(fake, lambda client: client.quarantine.drop("0" * 32))
+        assert len(fake.requests) == 1
+
+
 def test_one_try_is_one(fake: FakePlatform) -> None:
     fake.trouble.extend([refused(429, "RateLimited")] * 2)
     with fake.client(Retries(tries=1)) as client, pytest.raises(RateLimited) as caught:

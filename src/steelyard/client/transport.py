@@ -35,6 +35,7 @@ class Sender:
             "Authorization": f"Bearer {self.connection.token}",
             "Accept": "application/json",
             "User-Agent": f"steelyard-client/{__version__}",
+            # One id for all tries of a call, by which the platform's logs can be searched.
             "X-Request-Id": uuid.uuid4().hex,
             **call.headers,
         }

@@ -14,7 +14,7 @@ from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.open import open_accounts_database, prepare_accounts_database
 from steelyard.addresses import without_password
 from steelyard.broker.log import LogError
-from steelyard.broker.open import open_log
+from steelyard.broker.open import open_log, prepare_log
 from steelyard.settings import Settings
 from steelyard.sqlite import DatabaseError
 from steelyard.storage.store import BadLocation, ObjectMissing, StorageError, open_store, probe
@@ -47,7 +47,7 @@ async def check_engines(settings: Settings) -> AsyncIterator[Check]:
     for engine, trial in trials.items():
         address = getattr(settings, engine)
         try:
-            facts = (NOT_MADE,) if _not_made_yet(address) else await trial(address)
+            facts = (NOT_MADE,) if not_made_yet(address) else await trial(address)
             yield Check(engine, without_password(address), facts)
         except (
             AccountsDatabaseError,
@@ -61,10 +61,15 @@ async def check_engines(settings: Settings) -> AsyncIterator[Check]:
 
 
 async def prepare_engines(settings: Settings) -> AsyncIterator[Check]:
-    """Make the tables of each server that needs some, or migrate those of an earlier version.
+    """Make the topics and tables of each server that needs some, or migrate those of an earlier version.
 
-    Raises AccountsDatabaseError.
+    Raises AccountsDatabaseError, LogError.
     """
+    made = await prepare_log(settings.log)
+    if made is not None:
+        yield Check(
+            "log", without_password(settings.log), ("topics: made" if made else "topics: up to date",)
+        )
     prepared = await prepare_accounts_database(settings.accounts)
     if prepared is not None:
         before, after = prepared
@@ -72,7 +77,7 @@ async def prepare_engines(settings: Settings) -> AsyncIterator[Check]:
         yield Check("accounts", without_password(settings.accounts), (f"schema {after}: {change}",))
 
 
-def _not_made_yet(address: str) -> bool:
+def not_made_yet(address: str) -> bool:
     """Tell whether an address names a file or a folder that is not there: a look must not make it."""
     scheme, _, path = address.partition(":")
     return scheme in ("sqlite", "file") and not Path(unquote(path.removeprefix("//"))).exists()
@@ -81,7 +86,7 @@ def _not_made_yet(address: str) -> bool:
 async def _try_log(address: str) -> tuple[str, ...]:
     log = await open_log(address)
     try:
-        return (f"log {log.id[:8]}", f"epoch {log.epoch}", f"{log.partitions} partitions")
+        return (f"log {log.id[:8]}", f"epoch {log.epoch}", f"{log.partitions} partitions", *await log.facts())
     finally:
         await log.close()
 

@@ -9,14 +9,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry
-
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.addresses import without_password
 from steelyard.broker.log import STATE, Log, LogError
 from steelyard.broker.open import open_log
 from steelyard.errors import Refused, SteelyardError
+from steelyard.figures import Figures
 from steelyard.local.machine import check_engines
 from steelyard.local.state import StateDir
 from steelyard.services.identity import Outlets, StorageOutlet, enter
@@ -37,8 +36,8 @@ class Engines:
     accounts_database: AccountsDatabase
     store: Store
     backup: Store
-    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    """Figures of every service of the process, for `/metrics`."""
+    figures: Figures = field(default_factory=Figures)
+    """Figures of every service of the process."""
 
 
 @asynccontextmanager

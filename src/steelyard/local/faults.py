@@ -1,8 +1,11 @@
 """Counts what the parts of the embedded Kubernetes could not work on, object by object, for `/metrics`."""
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-_NAME = "steelyard_kubernetes_faults_total"
+if TYPE_CHECKING:
+    from prometheus_client.core import CounterMetricFamily
 
 
 class Faults:
@@ -17,9 +20,17 @@ class Faults:
     def of(self, part: str, kind: str) -> int:
         return self._counts[part, kind]
 
-    def text(self) -> str:
-        """Return the counts in Prometheus' form."""
-        lines = [f"# HELP {_NAME} Objects that a part could not work on.", f"# TYPE {_NAME} counter"]
-        for (part, kind), number in sorted(self._counts.items()):
-            lines.append(f'{_NAME}{{part="{part}",kind="{kind}"}} {number}')
-        return "\n".join(lines) + "\n"
+    def parts(self) -> set[str]:
+        """Return the parts that have met one."""
+        return {part for part, _ in self._counts}
+
+    def collect(self) -> "Iterator[CounterMetricFamily]":
+        """Yield the counts at a registry's request."""
+        from prometheus_client.core import CounterMetricFamily
+
+        family = CounterMetricFamily(
+            "steelyard_kubernetes_faults", "Objects that a part could not work on.", labels=["part", "kind"]
+        )
+        for labels, number in sorted(self._counts.items()):
+            family.add_metric(labels, number)
+        yield family

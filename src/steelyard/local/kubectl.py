@@ -15,7 +15,9 @@ import orjson
 from steelyard.kube.client import connect
 from steelyard.kube.errors import ApiError
 from steelyard.kube.kubeconfig import Access, load
+from steelyard.kube.pods import phase_of
 from steelyard.kube.resource import PODS
+from steelyard.types import sequence
 
 IMAGE = "localhost/steelyard/kubectl"
 HOSTS = Path("/etc/mpi/hostfile")
@@ -43,7 +45,7 @@ async def _all_running(kubeconfig: Path, namespace: str, hosts: list[str]) -> No
                     pod = await cluster.get(PODS, waiting[0], namespace)
                 except ApiError:
                     pod = {}
-                if (pod.get("status") or {}).get("phase") == "Running":
+                if phase_of(pod) == "Running":
                     waiting.pop(0)
                 else:
                     await asyncio.sleep(0.1)
@@ -102,7 +104,7 @@ def exit_status(content: bytes) -> int:
     status = orjson.loads(content)
     if status.get("status") == "Success":
         return 0
-    causes = (status.get("details") or {}).get("causes") or []
+    causes = sequence(status, "details", "causes")
     return next((int(cause["message"]) for cause in causes if cause.get("reason") == "ExitCode"), 1)
 
 

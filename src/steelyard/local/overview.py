@@ -5,15 +5,20 @@ resources.
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
 from steelyard.kube.client import connect
 from steelyard.kube.errors import ApiError
+from steelyard.kube.objects import annotations_of, status_of
 from steelyard.kube.resource import DEPLOYMENTS, DYFF, JOBS, NODES, PODS, SERVICES
 from steelyard.local.leftovers import living
+from steelyard.local.lock import is_held
 from steelyard.local.network import Network
-from steelyard.local.state import StateDir, read_ready, read_record, why_no_state_folder
-from steelyard.types import Json
+from steelyard.local.process import PARTS
+from steelyard.local.process import SERVICES as PLATFORM_SERVICES
+from steelyard.local.state import Record, StateDir, read_ready, read_record, why_no_state_folder
+from steelyard.types import Json, mapping, sequence
 
 GPUS = "steelyard/gpus"
 """Annotation of a Node, by the kubelet (`gpus/gpus.py`)."""
@@ -42,6 +47,7 @@ class Overview:
     processes: tuple[Process, ...] = ()
     missing: str | None = None  # why it is no state folder
     refusals: Mapping[str, str] = field(default_factory=dict)  # part -> why it does not work
+    metrics: Mapping[str, str] = field(default_factory=dict)  # process -> address of its /metrics
     nodes: tuple[Json, ...] = ()
     resources: dict[str, dict[str, int]] = field(default_factory=dict)  # plural -> status -> how many
 
@@ -59,6 +65,7 @@ async def look(state: StateDir) -> Overview:
         processes=tuple(processes),
         refusals=record.refusals,
         missing=why_no_state_folder(state),
+        metrics=_metrics(state, record),
     )
     if not running:
         return base
@@ -80,6 +87,18 @@ async def look(state: StateDir) -> Overview:
     return Overview(**{**vars(base), **addresses, "api": "ready", "nodes": nodes, "resources": resources})
 
 
+def _metrics(state: StateDir, record: Record) -> Mapping[str, str]:
+    """Return the addresses of figures, of those processes that live: who was killed leaves its file."""
+    alive = {name for name in PARTS if is_held(state.lock(name))}
+    if alive & set(PLATFORM_SERVICES):
+        alive.add("platform")
+    addresses = {"kubernetes": f"https://127.0.0.1:{record.port}/metrics"} if "kubernetes" in alive else {}
+    for name in sorted(alive):
+        with suppress(OSError):
+            addresses[name] = state.metrics(name).read_text().strip()
+    return addresses
+
+
 async def _ask(state: StateDir) -> tuple[tuple[Json, ...], dict[str, dict[str, int]]]:
     cluster = await connect(state.kubeconfig)
     try:
@@ -94,22 +113,22 @@ async def _ask(state: StateDir) -> tuple[tuple[Json, ...], dict[str, dict[str, i
 
 
 def _node(node: Json) -> Json:
-    status = node.get("status") or {}
+    status = status_of(node)
     ready = any(
         condition["type"] == "Ready" and condition["status"] == "True"
-        for condition in status.get("conditions") or ()
+        for condition in sequence(status, "conditions")
     )
     return {
         "name": node["metadata"]["name"],
         "ready": ready,
-        "allocatable": status.get("allocatable") or {},
+        "allocatable": mapping(status, "allocatable"),
         "gpus": gpus_of(node),
     }
 
 
 def gpus_of(node: Json) -> list[Json]:
     """Return the GPUs that a Node says it has, with who has them; none where its annotation cannot be read."""
-    text = (node["metadata"].get("annotations") or {}).get(GPUS)
+    text = annotations_of(node).get(GPUS)
     try:
         entries = json.loads(text) if text else []
     except ValueError:
@@ -119,12 +138,12 @@ def gpus_of(node: Json) -> list[Json]:
 
 def _state_of(obj: Json) -> str:
     """One word for how an object fares, whatever its kind."""
-    status = obj.get("status") or {}
+    status = status_of(obj)
     word = status.get("status") or status.get("phase")
     if word:
         return str(word)
     true = {
-        condition["type"] for condition in status.get("conditions") or () if condition["status"] == "True"
+        condition["type"] for condition in sequence(status, "conditions") if condition["status"] == "True"
     }
     return next((state for state in ("Failed", "Complete", "Available") if state in true), "present")
 
@@ -164,7 +183,8 @@ def to_table(seen: Overview) -> str:
         )
         why = "".join(f"\n  {name} refused to work: {why}" for name, why in seen.refusals.items())
         what = f": {seen.missing}" if seen.missing else ""
-        return f"nothing runs on {seen.state}{what}{left}{why}"
+        alone = "".join(f"\n  {name} runs alone, metrics: {url}" for name, url in seen.metrics.items())
+        return f"nothing runs on {seen.state}{what}{left}{why}{alone}"
     lines = [
         f"{'state':<12}{seen.state}",
         *([f"{'platform':<12}{seen.platform}"] if seen.platform else []),
@@ -175,6 +195,8 @@ def to_table(seen: Overview) -> str:
     lines += [f"{'addresses':<12}Pods {seen.pods_network}, Services {seen.services_network}", ""]
     lines += [f"{'PROCESS':<16}{'PID':<10}RESTARTS"]
     lines += [f"{process.name:<16}{process.pid:<10}{process.restarts}" for process in seen.processes]
+    lines += ["", f"{'METRICS':<16}ADDRESS"]
+    lines += [f"{name:<16}{address}" for name, address in seen.metrics.items()]
     lines += ["", f"{'NODE':<16}{'READY':<10}ALLOCATABLE"]
     for node in seen.nodes:
         sizes = ", ".join(f"{key} {value}" for key, value in node["allocatable"].items())

@@ -7,16 +7,19 @@ begun anew, once there is some: the API goes on answering what can be answered.
 """
 
 import asyncio
+import hmac
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 from steelyard.accounts.database import Accounts
+from steelyard.broker.log import EVENTS, STATE
 from steelyard.disk_space import once_room
+from steelyard.errors import UsageError
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.local.engines import Engines, advice, engines, files_of
@@ -25,14 +28,17 @@ from steelyard.local.identity import process_candidate
 from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.monitoring import listen_address, served
 from steelyard.schema.ids import random_id
+from steelyard.services.sinks.view import BackupOutlet
 from steelyard.settings import Settings
+from steelyard.storage.store import open_store
 
 _log = logging.getLogger(__name__)
 ADMINISTRATOR = "administrator"
+LINEAGE = "lineage"
 Service = Callable[[asyncio.Event], Coroutine[None, None, None]]
 
 
-async def run_platform(
+async def run_platform(  # noqa: PLR0913 (what its caller decides)
     state: StateDir,
     settings: Settings,
     names: Sequence[str],
@@ -41,68 +47,159 @@ async def run_platform(
     stop: asyncio.Event,
     ready: Callable[[], None],
     settings_file: Path | None = None,
+    replica: int = 1,
 ) -> None:
-    """The named services until `stop`. `ready` is called once they run, and the API answers where it is among them."""
+    """The named services until `stop`. `ready` is called once they run, and the API answers where it is among them.
+
+    `replica` is the number of this process among those that run the same service on the folder. Commands on the folder
+    ask the first.
+    """
     async with engines(settings, advice(state, settings_file)) as opened, AsyncExitStack() as stack:
+        names = [name for name in names if name != LINEAGE or len(names) == 1 or _tells_lineage(settings)]
         running = [name for name in names if name != "api"]
+        measure_lag(running, opened)
         chosen = [_service(name, opened, settings, state, stack) for name in running]
         async with asyncio.TaskGroup() as group:
             group.create_task(watch(files_of(settings), stop))
             for name, service in zip(running, await asyncio.gather(*chosen), strict=True):
                 group.create_task(_once_room(name, partial(service, stop)))
-            if "api" in names:
-                await _serve(group, opened, settings, state, port, stop, ready)
-            else:
-                where = listen_address(settings.metrics, one_machine=state.runs(settings.kubernetes))
-                if where is not None:
-                    url = await stack.enter_async_context(served(where, opened.registry))
-                    _log.info("metrics are served on %s", url)
+            one_machine = state.runs(settings.kubernetes)
+            where = listen_address(settings.metrics, one_machine=one_machine)
+            # The API serves the figures itself; elsewhere as well only where somebody says so.
+            name = names[0] if len(names) == 1 else "platform"
+            address = state.metrics(name if replica == 1 else f"{name}-{replica}")
+            stack.callback(address.unlink, missing_ok=True)
+            if where is not None and not ("api" in names and settings.metrics is None):
+                url = await stack.enter_async_context(served(where, opened.figures))
+                _log.info("metrics are served on %s", url)
+                write_atomically(address, f"{url}\n")
+
+            def answering(url: str) -> None:
+                if settings.metrics is None:
+                    write_atomically(address, f"{url}/metrics\n")
                 ready()
+
+            if "api" in names:
+                await _serve(group, opened, settings, state, port, stop, answering, known=replica == 1)
+            else:
+                ready()
+
+
+def _tells_lineage(settings: Settings) -> bool:
+    """Tell whether a receiver of OpenLineage is named, and its client installed: lineage is in nobody's way."""
+    from steelyard.services.lineage.lineage import HttpReceiver, receiver_url
+
+    if not (url := receiver_url(settings.telemetry.openlineage_url)):
+        return False
+    try:
+        HttpReceiver(url)
+    except UsageError as error:
+        _log.error("no lineage is told: %s", error)
+        return False
+    return True
+
+
+def _lineage(opened: Engines, settings: Settings) -> Service:
+    from steelyard.services.lineage.lineage import HttpReceiver, LineageMetrics, receiver_url, run_lineage
+
+    if not (url := receiver_url(settings.telemetry.openlineage_url)):
+        raise UsageError("lineage: no receiver is named; set telemetry.openlineage_url or OPENLINEAGE_URL")
+    receiver = HttpReceiver(url)
+    from steelyard.services.lineage.events import Names
+
+    namespace = os.environ.get("OPENLINEAGE_NAMESPACE") or settings.telemetry.openlineage_namespace
+    names, metrics = Names(namespace, settings.storage), LineageMetrics(opened.figures.registry)
+    return lambda stop: run_lineage(opened.log, opened.store, receiver, names, stop=stop, metrics=metrics)
+
+
+def measure_lag(names: Sequence[str], opened: Engines) -> None:
+    """Add the lags of the consumers among the services to the figures."""
+    from steelyard.services.aggregator import aggregator
+    from steelyard.services.lag import LagMetrics
+    from steelyard.services.orchestrator.leader import CONSUMER
+
+    log, lag = opened.log, LagMetrics(opened.log, opened.figures.registry)
+    if "aggregator" in names:
+        lag.follow(EVENTS, aggregator.GROUP, lambda: log.positions(aggregator.GROUP, EVENTS))
+    if "view-sink" in names:
+        lag.follow(STATE, "view-sink", lambda: opened.view.positions(log.epoch))
+    if "backup-sink" in names:
+        lag.follow(STATE, "backup-sink", lambda: BackupOutlet(opened.backup).positions(log.epoch))
+    if LINEAGE in names:
+        from steelyard.services.lineage.lineage import read_progress
+
+        async def positions() -> Mapping[int, int]:
+            progress = await read_progress(opened.store)
+            return progress.positions if progress else {}
+
+        lag.follow(STATE, LINEAGE, positions)
+    if "orchestrator" in names:
+        lag.follow(STATE, CONSUMER, lambda: opened.accounts_database.claims.positions(log.epoch))
+    opened.figures.look_up("consumer_lag", lag.update)
 
 
 async def _once_room(name: str, run: Callable[[], Coroutine[None, None, None]]) -> None:
     await once_room(run, lambda error: _log.warning("%s waits for room on the disk: %s", name, error))
 
 
-async def _serve(
+async def _serve(  # noqa: PLR0913 (what its caller decides)
     group: asyncio.TaskGroup,
     opened: Engines,
     settings: Settings,
     state: StateDir,
     port: int,
     stop: asyncio.Event,
-    ready: Callable[[], None],
+    answering: Callable[[str], None],
+    *,
+    known: bool,
 ) -> None:
+    """Serve the API; where `known`, note its address for the commands on the folder."""
     from steelyard.api.http.app import Platform, make_app
     from steelyard.api.http.serve import serve
     from steelyard.api.inference_sessions.replicas import Replicas
+    from steelyard.services.backup.entity import Backup
 
     replicas = Replicas(
         {"STEELYARD_HOSTS": str(state.hosts), **os.environ}
     )  # one machine has no DNS for its Services
     host, port = settings.api.host, settings.api.port or port
+    token = await administrator_token(state, opened.accounts_database.accounts)
     platform = Platform(
         log=opened.log,
         view=opened.view,
         accounts_database=opened.accounts_database,
         store=opened.store,
         settings=settings.api,
-        signing_secret=state.signing_secret.read_text().strip().encode(),
+        signing_secret=await _signing_secret(state, settings, opened.accounts_database.accounts),
         pods=state.pods,
         clock=_now,
         new_id=random_id,
-        registry=opened.registry,
+        backup=Backup(opened.backup),
+        figures=opened.figures,
     )
-    token = await administrator_token(state, opened.accounts_database.accounts)
 
     async def say(url: str) -> None:
-        write_platform(state, f"{(settings.api.public_url or url).rstrip('/')}/v0", token)
-        ready()
+        if known:
+            write_platform(state, f"{(settings.api.public_url or url).rstrip('/')}/v0", token)
+        answering(url.rstrip("/"))
 
     def answers(url: str) -> None:
         group.create_task(_once_room("api", partial(say, url)))
 
     group.create_task(serve(make_app(platform, replicas), host, port, stop=stop, ready=answers))
+
+
+async def _signing_secret(state: StateDir, settings: Settings, accounts: Accounts) -> bytes:
+    """The key of the signatures of URLs for files: the same in all API servers of one accounts database.
+
+    Where the database is the folder's own, the folder has the key. Elsewhere servers of other machines share the
+    database, and the key is derived from its first signing key, which is never removed.
+    """
+    if settings.accounts.startswith(f"sqlite:{state.path.resolve()}/"):
+        return state.signing_secret.read_text().strip().encode()
+    keys = await accounts.signing_keys()
+    pem, _ = next(iter(keys.values()))
+    return hmac.digest(pem, b"URLs of files", "sha256")
 
 
 async def administrator_token(state: StateDir, accounts: Accounts) -> str:
@@ -137,12 +234,29 @@ async def _service(
         case "view-sink":
             return lambda stop: sinks.run_view_sink(log, view, stop=stop)
         case "backup-sink":
-            return lambda stop: sinks.run_backup_sink(log, backup, stop=stop)
+            return lambda stop: _back_up(opened, settings, stop)
+        case "lineage":
+            return _lineage(opened, settings)
         case "reaper":
-            return lambda stop: reaper.run_reaper(log, opened.store, stop=stop)
+            return lambda stop: reaper.run_reaper(log, opened.store, backup=backup, stop=stop)
     cluster = await connect(Path(settings.kubernetes))
     stack.push_async_callback(cluster.close)
     return _on_cluster(name, opened, settings, cluster)
+
+
+async def _back_up(opened: Engines, settings: Settings, stop: asyncio.Event) -> None:
+    """Run both sinks of the backup, for the newest JSON of each entity and for the archive; and the mirror."""
+    from steelyard.services.backup.mirror import run_mirror
+    from steelyard.services.backup.sink import run_archive_sink
+    from steelyard.services.sinks.view import run_backup_sink
+
+    log, backup = opened.log, opened.backup
+    async with asyncio.TaskGroup() as group:
+        group.create_task(run_backup_sink(log, backup, stop=stop))
+        if settings.mirror:
+            target = open_store(settings.mirror)
+            group.create_task(run_mirror(opened.store, backup, target, stop=stop))
+        group.create_task(run_archive_sink(log, backup, settings.archive, stop=stop))
 
 
 def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster) -> Service:
@@ -153,9 +267,12 @@ def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster
 
     candidate = process_candidate()
     if name == "informer":
-        return lambda stop: informer.run_informer(opened.log, cluster, candidate=candidate, stop=stop)
+        leading = opened.figures.leading.labels(informer.LEASE)
+        return lambda stop: informer.run_informer(
+            opened.log, cluster, candidate=candidate, stop=stop, leading=leading
+        )
     claims, chosen, rules = opened.accounts_database.claims, settings.orchestrator, rules_of(settings.quotas)
-    metrics = OrchestratorMetrics(opened.registry)
+    metrics = OrchestratorMetrics(opened.figures)
     return lambda stop: run_orchestrator(
         opened.log,
         claims,

@@ -15,7 +15,7 @@ from steelyard.local.network import Network
 from steelyard.local.pipe import Orders, take_orders
 from steelyard.local.state import StateDir, prepare
 
-SERVICES = ("aggregator", "view-sink", "backup-sink", "reaper", "orchestrator", "informer", "api")
+SERVICES = ("aggregator", "view-sink", "backup-sink", "reaper", "orchestrator", "informer", "lineage", "api")
 """Services of the platform, each of which also runs alone."""
 PARTS = ("kubernetes", "operator", "platform", *SERVICES)
 LOCK_SECONDS = 20.0  # for a predecessor whose supervisor was killed: it is about to end
@@ -32,6 +32,8 @@ class ServiceOptions:
     settings: Path | None = None
     without: tuple[str, ...] = ()
     line: int | None = None
+    replica: int = 1
+    """Number of this process among those of the same service on the folder; the first is the one that clients find."""
 
     @property
     def services(self) -> tuple[str, ...]:
@@ -40,8 +42,13 @@ class ServiceOptions:
         return tuple(name for name in chosen if name not in self.without)
 
 
+def numbered(name: str, replica: int) -> str:
+    """Return the name of one of several processes of a service; the first has the service's own."""
+    return name if replica == 1 else f"{name}-{replica}"
+
+
 def run_process(part: ServiceOptions) -> None:
-    """Run the part until it is told to end. Only one process of a name runs on a folder, and so of each service."""
+    """Run the part until it is told to end. Only one process of a name and number runs on a folder."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -49,7 +56,7 @@ def run_process(part: ServiceOptions) -> None:
     prepare(part.state)
     with ExitStack() as locks:
         for name in part.services or (part.name,):
-            locks.callback(_take_lock(part.state.lock(name)).release)
+            locks.callback(_take_lock(part.state.lock(numbered(name, part.replica))).release)
         with in_lines(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(part))
 
@@ -101,12 +108,14 @@ async def _run(part: ServiceOptions) -> None:
         case _:
             from steelyard.local.platform import run_platform
             from steelyard.settings import load
+            from steelyard.tracing import traced
 
             settings = load(part.settings, part.state.path)
-            await run_platform(
-                part.state, settings, part.services, port=part.port, stop=orders.stop, ready=ready,
-                settings_file=part.settings,
-            )  # fmt: skip
+            with traced(part.name, settings.telemetry.otlp_endpoint):
+                await run_platform(
+                    part.state, settings, part.services, port=part.port, stop=orders.stop, ready=ready,
+                    settings_file=part.settings, replica=part.replica,
+                )  # fmt: skip
 
 
 def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steelyard.figures import Figures
 from steelyard.gpu_settings import GpuSettings
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
@@ -58,6 +59,7 @@ async def run_kubernetes(
         service_network=network.services,
         port=port,
         faults=(faults := Faults()),
+        figures=(figures := Figures()),
     )
     async with serve(config) as server:
         write_kubeconfig(state, server.url, server.ca)
@@ -65,7 +67,7 @@ async def run_kubernetes(
         try:
             await apply_crds(cluster)
             node = replace(kubelet_config(state, network), gpus=gpu_settings(settings, state))
-            await _run_parts(cluster, state, node, stop, ready, faults)
+            await _run_parts(cluster, state, node, stop, ready, faults, figures)
             if end_pods.is_set():
                 from steelyard.local.kubelet.stopping import stop_all_pods
 
@@ -81,6 +83,7 @@ async def _run_parts(
     stop: asyncio.Event,
     ready: Callable[[], None],
     faults: Faults,
+    figures: Figures,
 ) -> None:
     """Run what works on the API until `stop`. A part that fails takes the process down: the supervisor starts
     it anew.
@@ -96,8 +99,12 @@ async def _run_parts(
         parts.create_task(watch([state.database], stop))
         parts.create_task(caches.run(stop))
         parts.create_task(run_names(caches, state.hosts, stop=stop, shown=shown, faults=faults))
-        parts.create_task(run_controllers(cluster, caches, stop=stop, faults=faults, slept=slept))
-        kubelet = run_kubelet(cluster, config, stop=stop, shown=shown, faults=faults, slept=slept)
+        parts.create_task(
+            run_controllers(cluster, caches, stop=stop, faults=faults, slept=slept, figures=figures)
+        )
+        kubelet = run_kubelet(
+            cluster, config, stop=stop, shown=shown, faults=faults, slept=slept, figures=figures
+        )
         parts.create_task(kubelet)
         await caches.synced()
         # Until the kubelet has said what the machine offers, a Pod would only wait.
@@ -125,6 +132,7 @@ async def run_operator_service(
     from steelyard.monitoring import listen_address
     from steelyard.operator.main import run_operator
     from steelyard.settings import load
+    from steelyard.tracing import traced
 
     loaded = load(settings, state.path)
     operator = operator_settings(loaded, state)
@@ -138,15 +146,16 @@ async def run_operator_service(
         await cluster.list(CRDS)  # says at once when the API does not answer or refuses the token
         ready()
         where = listen_address(operator.metrics, one_machine=state.runs(loaded.kubernetes))
-        await run_operator(
-            cluster,
-            operator,
-            candidate=process_candidate(),
-            stop=stop,
-            metrics=where,
-            listening=listening,
-            sleeps=sleep_watch(state).sleeps,
-        )
+        with traced("operator", loaded.telemetry.otlp_endpoint):
+            await run_operator(
+                cluster,
+                operator,
+                candidate=process_candidate(),
+                stop=stop,
+                metrics=where,
+                listening=listening,
+                sleeps=sleep_watch(state).sleeps,
+            )
     finally:
         await cluster.close()
 

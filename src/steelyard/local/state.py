@@ -68,10 +68,13 @@ class StateDir:
         """Tell whether a kubeconfig is that of the folder's own Kubernetes."""
         return Path(kubernetes).resolve() == self.kubeconfig.resolve()
 
+    def metrics(self, name: str) -> Path:
+        """Path of the file with the address of the figures of process `name`, as long as it serves them."""
+        return self.path / f"{name}-metrics"
+
     @property
     def operator_metrics(self) -> Path:
-        """The address of the operator's metrics."""
-        return self.path / "operator-metrics"
+        return self.metrics("operator")
 
     @property
     def api_token(self) -> Path:

@@ -22,7 +22,7 @@ from steelyard.local.detached import running, start_detached, stop
 from steelyard.local.files import check_images, new_kubernetes
 from steelyard.local.kept_process import KeptProcess, Program, service
 from steelyard.local.kubectl import IMAGE as KUBECTL
-from steelyard.local.leftovers import end_leftovers
+from steelyard.local.leftovers import PATIENCE, end_leftovers
 from steelyard.local.lock import FileLock, Held
 from steelyard.local.network import Network, claim, claims_folder
 from steelyard.local.room import RoomWatch
@@ -90,8 +90,8 @@ class Up:
         # Children of a supervisor that was killed may still be ending: two API servers on one database are refused.
         await end_leftovers(old)
         network, network_lock = claim(state.path, old.network, claims_folder())
-        port = _choose_port("--port", self.options.port, old.port, self.say)
-        api_port = _choose_port("--api-port", self.options.api_port, old.api_port, self.say)
+        port = await _choose_port("--port", self.options.port, old.port, self.say)
+        api_port = await _choose_port("--api-port", self.options.api_port, old.api_port, self.say)
         pid = os.getpid()
         self.record = Record(
             pid=pid, started=process_started(pid), port=port, api_port=api_port, network=network.number
@@ -318,16 +318,24 @@ async def _take_lock(state: StateDir) -> FileLock:
         return lock
 
 
-def _choose_port(option: str, requested: int, last: int, say: Callable[[str], None]) -> int:
+async def _choose_port(
+    option: str, requested: int, last: int, say: Callable[[str], None], patience: float = PATIENCE
+) -> int:
     if requested:
         if not machine.port_is_free(requested):
             raise UsageError(
                 f"{option} {requested}: is taken by another process; choose another, or leave it out"
             )
         return requested
-    # The same port as the last time, so that addresses that users and their programs know stay right.
-    if last and machine.port_is_free(last):
-        return last
+    # The same port as the last time, so that addresses that users and their programs know stay right. A process of ours
+    # may have it for a moment: a supervisor that was killed just as it started one left no record of it.
+    until = asyncio.get_running_loop().time() + patience
+    while last:
+        if machine.port_is_free(last):
+            return last
+        if asyncio.get_running_loop().time() >= until:
+            break
+        await asyncio.sleep(0.05)
     port = machine.lasting_port()
     if last:
         say(f"port {last} is taken by another process; this time it is {port}")

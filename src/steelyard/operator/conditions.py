@@ -10,7 +10,7 @@ from typing import Literal
 
 from steelyard.kube.objects import status_of, true_condition
 from steelyard.schema.resources import RESOURCES
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 State = Literal["progressing", "ready", "complete", "failed", "expired"]
 
@@ -68,9 +68,9 @@ def history_of(resource: Json) -> History:
         step: Attempts(
             entry["number"], entry["counted"], entry["uid"], _optional_time(entry.get("firstStart"))
         )
-        for step, entry in (status.get("attempts") or {}).items()
+        for step, entry in mapping(status, "attempts").items()
     }
-    return History(attempts, tuple(status.get("milestones") or ()), _optional_time(status.get("firstStart")))
+    return History(attempts, tuple(sequence(status, "milestones")), _optional_time(status.get("firstStart")))
 
 
 def _optional_time(text: str | None) -> datetime | None:
@@ -95,7 +95,7 @@ def make_status(
         return dict(before)
     kind = RESOURCES[resource["kind"]]
     generation = resource["metadata"].get("generation", 1)
-    known = {condition["type"]: condition for condition in before.get("conditions") or ()}
+    known = {condition["type"]: condition for condition in sequence(before, "conditions")}
     status: Json = {
         "status": _entity_status(resource["kind"], phase),
         "reason": phase.reason,

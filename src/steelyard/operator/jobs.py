@@ -9,7 +9,7 @@ from steelyard.operator.pods import pod_spec, step_container, step_volumes
 from steelyard.operator.settings import OperatorSettings
 from steelyard.schema.locations import complete_location
 from steelyard.schema.steps import ResourceRef, StepConfig, epoch
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def job_and_config(
 ) -> tuple[Json, Json]:
     """Make the ConfigMap and the Job of an attempt, in the order in which they must be created."""
     metadata = child_metadata(resource, job_name(resource, step, attempt), step.name)
-    secret = (resource["spec"].get("storage") or {}).get("secret")
+    secret = mapping(resource["spec"], "storage").get("secret")
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",

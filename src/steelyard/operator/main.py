@@ -57,8 +57,9 @@ async def run_operator(
     elector = LeaderElector(cluster, candidate, namespace=settings.lease_namespace, name=LEASE)
     async with AsyncExitStack() as stack:
         if metrics is not None:
-            registry = operator.metrics.registry
-            listening(await stack.enter_async_context(served(metrics, registry, lambda: operator.ready)))
+            figures = operator.metrics.figures
+            figures.leading.labels(LEASE).set_function(lambda: elector.leading)
+            listening(await stack.enter_async_context(served(metrics, figures, lambda: operator.ready)))
         await until(stop, elector.lead(operator.work))
 
 
@@ -77,7 +78,9 @@ class Operator:
         self._settings = settings
         self._now = now
         self._queue: WorkQueue[Key] = WorkQueue(
-            tenant=lambda key: key.namespace, tenant_limit=spare_worker(settings.workers)
+            tenant=lambda key: key.namespace,
+            tenant_limit=spare_worker(settings.workers),
+            metrics=self.metrics.work_queue,
         )
         self._events = EventRecorder(cluster, component="steelyard-operator", now=now)
         self.ready = True
@@ -136,6 +139,7 @@ class Operator:
 
     async def _reconcile(self, key: Key) -> None:
         kind, began = key.resource.kind, time.perf_counter()
+        failed = False
         try:
             synced = await self._controller.sync(key, self._now())
         # Not a failure: the cache was behind the API, and the next attempt decides on newer objects.
@@ -145,13 +149,17 @@ class Operator:
         except ApiError as error:
             _log.warning("%s %s/%s: trying again: %s", kind, key.namespace, key.name, error)
             self._retry(key, "error")
+            failed = True
         except Exception:  # noqa: BLE001 - the outermost edge: one resource's defect must not stop the others
             _log.exception("%s %s/%s: unexpected error; trying again", kind, key.namespace, key.name)
             self._retry(key, "defect")
+            failed = True
         else:
             self._queue.forget(key)
             self._requeue(key, synced)
-        self.metrics.seconds.labels(kind).observe(time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self.metrics.seconds.labels(kind).observe(seconds)
+        self.metrics.reconciliations.count(kind.lower(), seconds, failed=failed)
 
     def _retry(self, key: Key, result: str) -> None:
         self.metrics.syncs.labels(key.resource.kind, result).inc()

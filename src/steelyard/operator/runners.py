@@ -12,7 +12,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.runners.kind import RunnerKind, Serving
 from steelyard.runners.table import kind_of_runner
 from steelyard.schema.quantity import amount
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 PORT = 8000
 SERVED = frozenset({"container", "mock", "vllm"})
@@ -57,7 +57,7 @@ def runner_container(service: Json, settings: OperatorSettings) -> Json:
     runner = service["runner"]
     kind = kind_of_runner(runner)
     own = kind.environment if kind else {}
-    variables = [*own.items(), *((given["name"], given["value"]) for given in runner.get("env") or ())]
+    variables = [*own.items(), *((given["name"], given["value"]) for given in sequence(runner, "env"))]
     container: Json = {
         "name": "runner",
         "image": _image(runner, settings),
@@ -90,19 +90,19 @@ def runner_container(service: Json, settings: OperatorSettings) -> Json:
 
 
 def data_mounts(runner: Json) -> list[Json]:
-    return [mount for mount in runner.get("volumeMounts") or () if mount["kind"] == "Data"]
+    return [mount for mount in sequence(runner, "volumeMounts") if mount["kind"] == "Data"]
 
 
 def mounts(runner: Json) -> list[Json]:
     return [
         {"name": f"volume-{number}", "mountPath": mount["mountPath"]}
-        for number, mount in enumerate(runner.get("volumeMounts") or ())
+        for number, mount in enumerate(sequence(runner, "volumeMounts"))
     ]
 
 
 def volumes(runner: Json) -> list[Json]:
     """Make the volumes of a runner. Those of data mounts are filled from storage by the init container."""
-    scratch = [mount.get("scratch") for mount in runner.get("volumeMounts") or ()]
+    scratch = [mount.get("scratch") for mount in sequence(runner, "volumeMounts")]
     return [
         {"name": f"volume-{number}", "emptyDir": {"sizeLimit": given["capacity"]} if given else {}}
         for number, given in enumerate(scratch)
@@ -114,11 +114,11 @@ def serving_of(service: Json) -> Serving:
 
     The model comes from its mount, or by the name that the model's cache has.
     """
-    runner, model = service["runner"], service.get("model") or {}
+    runner, model = service["runner"], mapping(service, "model")
     mounted = data_mounts(runner)
-    cache = (model.get("artifact") or {}).get("huggingFaceCache") or {}
+    cache = mapping(model, "artifact", "huggingFaceCache")
     memory = runner["resources"].get("memory")
-    stored = (model.get("resources") or {}).get("storage")
+    stored = mapping(model, "resources").get("storage")
     return Serving(
         model=mounted[0]["mountPath"] if mounted else cache.get("repoID", MODEL_PATH),
         name=model.get("name") or service["name"],
@@ -129,12 +129,12 @@ def serving_of(service: Json) -> Serving:
         weights=int(amount(stored)) if stored else 0,
         # Published clients ask vLLM below /openai; paths without the prefix work as well.
         root_path="/openai" if runner["kind"] == "vllm" else "",
-        arguments=tuple(runner.get("args") or ()),
+        arguments=tuple(sequence(runner, "args")),
     )
 
 
 def _gpus(runner: Json) -> int:
-    gpu = (runner.get("accelerator") or {}).get("gpu")
+    gpu = mapping(runner, "accelerator").get("gpu")
     return int(gpu.get("count", 1)) if gpu else 0
 
 
@@ -154,12 +154,12 @@ def _command(service: Json) -> tuple[list[str], list[str]]:
             listen = ["--host", "$(POD_IP)", "--port", str(PORT)]
             return ["python", "-m", "steelyard.steps.mock_inference_service"], [
                 *listen,
-                *(runner.get("args") or ()),
+                *sequence(runner, "args"),
             ]
         case _ if (kind := kind_of_runner(runner)) and not runner.get("command"):
             return kind.command_line(serving_of(service))
         case _:
-            return list(runner.get("command") or ()), list(runner.get("args") or ())
+            return list(sequence(runner, "command")), list(sequence(runner, "args"))
 
 
 def _image(runner: Json, settings: OperatorSettings) -> str:
@@ -173,7 +173,7 @@ def _resources(service: Json, kind: RunnerKind | None, settings: OperatorSetting
     """Make requests and limits. Memory is limited to its request; processors are not, so that idle ones are used."""
     runner = service["runner"]
     requested = runner["resources"]
-    gpu = (runner.get("accelerator") or {}).get("gpu")
+    gpu = mapping(runner, "accelerator").get("gpu")
     gpus = {gpu_resource(gpu["hardwareTypes"][0]): str(gpu.get("count", 1))} if gpu else {}
     # A model server that names no memory gets a place for what it is thought to need, and no limit.
     needed = str(kind.needed_memory(serving_of(service))) if kind else None

@@ -5,7 +5,7 @@ from steelyard.operator.names import OWNER, child_name
 from steelyard.operator.pods import CONTAINER_SECURITY, POD_IP, pod_spec, step_container, step_volumes
 from steelyard.operator.runners import PORT, data_mounts, mounts, runner_container, volumes
 from steelyard.operator.settings import OperatorSettings
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 IDENTITY_PORT = 8001
 
@@ -35,7 +35,7 @@ def _service(session: Json, metadata: Json) -> Json:
 
 def _deployment(session: Json, metadata: Json, settings: OperatorSettings) -> Json:
     service = session["spec"]["inferenceService"]
-    runner, secret = service["runner"], (session["spec"].get("storage") or {}).get("secret")
+    runner, secret = service["runner"], mapping(session["spec"], "storage").get("secret")
     init = {}
     if data_mounts(runner):
         fetch = step_container("fetch-volume", "fetch_volume", settings, secret)

@@ -184,6 +184,7 @@ def test_a_session_that_was_ready_once_has_no_start_deadline_any_more() -> None:
 VLLM_LOG = (
     "INFO 11-22 loading\nTraceback (most recent call last):\n  File x\nValueError: no such dtype\nINFO bye\n"
 )
+ACCESS_LOG = 'INFO:     127.0.0.1:42624 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
 
 
 @pytest.mark.parametrize(
@@ -199,6 +200,7 @@ VLLM_LOG = (
             "runner exited 1, started 3 times: ValueError: no such dtype",
         ),
         ("vllm", 1, "", 1, "Ready", "1 of 2 replicas are ready; runner exited 1, started 2 times"),
+        ("vllm", 1, ACCESS_LOG, 0, "RunnerCrashed", "runner exited 1, started 2 times"),
     ],
 )
 def test_a_session_says_from_the_first_crash_on_why(
@@ -228,3 +230,44 @@ def test_a_session_says_from_the_first_crash_on_why(
         if condition["status"] == "True" and condition["type"] in ("Progressing", "Ready")
     )
     assert (holding["reason"], holding["message"]) == (reason, message)
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        (
+            {"exitCode": 137, "reason": "Error", "message": ACCESS_LOG},
+            "runner was killed by signal 9, started 2 times",
+        ),
+        # A request's error of long ago is not what killed it.
+        (
+            {"exitCode": 137, "signal": 9, "message": VLLM_LOG},
+            "runner was killed by signal 9, started 2 times",
+        ),
+        (
+            {"exitCode": 137, "reason": "OOMKilled", "message": ACCESS_LOG},
+            "runner was killed by signal 9, started 2 times: OOMKilled",
+        ),
+        (
+            {"exitCode": 134, "reason": "Error", "message": VLLM_LOG},
+            "runner was killed by signal 6, started 2 times: ValueError: no such dtype",
+        ),
+    ],
+    ids=["with an access log", "after an error", "by a lack of memory", "by itself, with an error"],
+)
+def test_a_session_names_the_signal_that_killed_its_server(end: Json, message: str) -> None:
+    session = make_session(inferenceService=make_foreign_service(runner=make_runner("vllm")))
+    name = session["metadata"]["name"]
+    crashed = {
+        "name": "runner",
+        "restartCount": 1,
+        "state": {"waiting": {}},
+        "lastState": {"terminated": end},
+    }
+    owner = {"kind": "ReplicaSet", "name": f"{name}-5d8f", "uid": "r1", "controller": True}
+    pod = {
+        "metadata": {"name": f"{name}-5d8f-0", "ownerReferences": [owner]},
+        "status": {"containerStatuses": [crashed]},
+    }
+    want = WORKFLOWS[resource_of(session)].reconcile(session, Children(pods=(pod,)), NOW, SETTINGS)
+    assert message in [condition.get("message") for condition in want.status["conditions"]]

@@ -9,7 +9,7 @@ from datetime import datetime
 from steelyard.kube.objects import status_of, true_condition
 from steelyard.operator.conditions import time_text
 from steelyard.schema.resources import RESOURCES
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 ERROR = "Error"
 NOT_MADE = "FailedCreate"
@@ -38,8 +38,8 @@ def errored(resource: Json, message: str, now: datetime) -> Json:
     before = status_of(resource)
     if true_condition(resource, "Finished"):
         return dict(before)
-    conditions = {condition["type"]: condition for condition in before.get("conditions") or ()}
-    if names_error(conditions.get("Progressing") or {}, message):
+    conditions = {condition["type"]: condition for condition in sequence(before, "conditions")}
+    if names_error(mapping(conditions, "Progressing"), message):
         return dict(before)
     status = {"status": "Admitted", **before, "reason": ERROR}
     status["conditions"] = [

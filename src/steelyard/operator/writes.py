@@ -17,7 +17,9 @@ from steelyard.operator.children import Children
 from steelyard.operator.desired import Desired, Patch, Precondition
 from steelyard.operator.edge import Caches, HeldUp, NameTaken, Recorder, Refused, Stale
 from steelyard.operator.names import OWNER
+from steelyard.operator.traces import SPANNED, carry, trace_of
 from steelyard.operator.workflow import Workflow
+from steelyard.tracing import environment_for_steps, span
 from steelyard.types import Json
 
 _INVALID = frozenset({400, 413, 422})
@@ -110,7 +112,7 @@ class Writes:
         A child of a deleted resource of the same name will be removed by the garbage collector: Stale until then.
         """
         try:
-            created = await self._cluster.create(resource_of(child), child)
+            created = await self._post(child)
         except AlreadyExists:  # an earlier sync made it and the cache lags, or it belongs to somebody else
             existing = await self._get(child)
             # The cache will show it soon, and adopting it goes by a patch with preconditions, not by this create.
@@ -133,6 +135,15 @@ class Writes:
             self._unseen |= not self._caches.apply_write(created)
             if events := self._workflow.child_events:
                 self._recorder.record_event(self._resource, events.created(child))
+
+    async def _post(self, child: Json) -> Json:
+        """Create a child below the span of its resource, where that has one."""
+        trace = trace_of(self._resource) if child["kind"] in SPANNED else None
+        attributes = {"k8s.namespace.name": self._resource["metadata"]["namespace"]}
+        with span(f"create {child['kind']}", trace, kind="producer", attributes=attributes) as opened:
+            return await self._cluster.create(
+                resource_of(child), carry(child, opened.traceparent, environment_for_steps())
+            )
 
     def _is_adoptable(self, obj: Json) -> bool:
         """Return whether the resource will adopt an object once its cache shows it."""

@@ -59,6 +59,7 @@ async def local_copy(store: Store, entry: FileEntry, folder: Path, number: int) 
     """Copy the file to `folder`. Raises ReportFailed unless it is the one that was verified."""
     path = folder / f"{number:06d}.parquet"
     await store.download(entry.path, path)
+    # Of the copy, which is what is read from now on: the store's object may be replaced meanwhile.
     digest = await asyncio.to_thread(sha256_of, path)
     if digest != entry.sha256:
         path.unlink()
@@ -80,6 +81,7 @@ def memory_mapped(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     # The mapping keeps the file's blocks when its name is gone, and frees them with the table.
     with tempfile.NamedTemporaryFile(suffix=".arrow") as file, open_parquet(path) as source:
         names = source.schema_arrow.names if columns is None else list(columns)
+        # Files of one dataset may order their columns differently; mapped, they have to be one table.
         kept = source.schema_arrow.empty_table().select(names).schema
         with pa.ipc.new_file(file.name, kept) as sink:
             for batch in source.iter_batches(BATCH, columns=names):
@@ -95,6 +97,7 @@ class Questions:
             raise ReportFailed("NothingToScore", "the manifest names no file of the dataset")
         self._view = view
         table = pa.concat_tables([self._load(path, columns) for path in files])
+        # A dataset may number its rows in any order: they are found by binary search, not by place.
         self._order = np.argsort(table["_index_"].to_numpy(), kind="stable")
         self._index = table["_index_"].to_numpy()[self._order]
         self._columns = table.drop_columns(["_index_"])
@@ -128,9 +131,12 @@ class Questions:
 def read_answers(path: Path, questions: Questions, view: View) -> Iterator[list[Answer]]:
     """Yield the rows of one verified file in batches, each row with its question."""
     for batch in open_parquet(path).iter_batches(BATCH):
+        # `strict` raises for a map with a key twice, of which a dictionary would lose one.
         rows = [view(row) for row in batch.to_pylist(maps_as_pydicts="strict")]
         if rows and (lost := OUTPUT_COLUMNS - rows[0].keys()):
             raise ReportFailed("BadView", f"the evaluation's view drops {', '.join(sorted(lost))}")
+        # A batch at a time: one lookup for thousands of rows, where one for each would take most of the
+        # scoring.
         question_rows = questions.rows([row["_index_"] for row in rows])
         yield [
             Answer(row["_index_"], row["_replication_"], question, row["responses"])

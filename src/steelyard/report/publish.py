@@ -38,6 +38,8 @@ async def publish(report: "Report", store: Store, key: "Ed25519PrivateKey | None
     await store.put(NUMBERS, report.numbers)
     statement = report_statement(report.page, report.numbers)
     attestation = statement if key is None else envelope(statement, key)
+    # Making an equal report again, such as by `eval score`, must not lose the signature of somebody who is
+    # not here.
     if key is None and _is_attestation_of(earlier, statement):
         attestation = earlier
     await store.put(ATTESTATION, attestation)
@@ -55,6 +57,8 @@ def _is_attestation_of(attestation: bytes, statement: bytes) -> bool:
 
 async def publish_audit(audit: "Audit", store: Store, key: "Ed25519PrivateKey | None" = None) -> None:
     """Write scores, the reports' pages, `audit.json`, `attestation.json` (signed by `key`), and `index.html` last."""
+    # From here on a crash leaves no page beside the files of another audit.
+    await store.delete(AUDIT_PAGE)
     for path, file in audit.scores.items():
         await store.put_file(path, file)
     for path, page in audit.report_pages.items():

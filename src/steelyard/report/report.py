@@ -138,6 +138,7 @@ async def score_report(
     rubric_files = await asyncio.to_thread(copy_rubric_files, rubrics, request.rubric_files, folder)
     grouping = Grouping(request.group_by, request.cluster_by)
     check_reducers(request.reducers)
+    # Kept as bytes: its digest is evidence, and a manifest that is written again may differ.
     raw_manifest = await request.evaluation.get(layout.MANIFEST)
     manifest = Manifest.model_validate_json(raw_manifest)
     try:
@@ -155,6 +156,7 @@ async def score_report(
     for number, (rubric, name) in enumerate(zip(rubrics, score_files(request.rubrics), strict=True)):
         questions = await asyncio.to_thread(Questions, dataset, (*rubric.columns, *grouping.columns), view)
 
+        # A default binds the number of this turn; the closure would see the last one.
         def report_progress(done: int, total: int, before: int = number * manifest.rows.present) -> None:
             progress(before + done, total * len(rubrics))
 
@@ -208,6 +210,7 @@ async def draw_report(scored: Scored, folder: Path) -> Report:
     for number, entry in enumerate(manifest.files):
         local = await local_copy(request.evaluation, entry, folder, number)
         await asyncio.to_thread(reading.add, local, pages.add if pages else None)
+        # One file of the output at a time lies on the local disk.
         local.unlink()
     if pages:
         await asyncio.to_thread(pages.close)

@@ -27,6 +27,7 @@ class RowScores:
     def lookup(self, rows: pa.Table) -> pa.Table:
         """Return the scores of these rows in their order; a row without scores has nulls."""
         near = self._scores.slice(self._start, rows.num_rows)
+        # Scores are in the order of the output: comparing a slice costs a fraction of looking up each row.
         if near.select(KEYS).equals(rows.select(KEYS)):
             self._start += rows.num_rows
             return near
@@ -42,6 +43,7 @@ class RowScores:
         scores = self._scores.take(indices)
         for name in KEYS:
             column = scores.column_names.index(name)
+            # A row without scores has nulls in the taken columns, also in its own keys: these are put back.
             scores = scores.set_column(column, self._scores.schema.field(name), rows[name])
         return scores
 

@@ -81,6 +81,7 @@ async def score_output(
     `questions` has the columns of the rubric and of `grouping`. Raises ReportFailed.
     """
     keys: list[pa.Field[Any]] = [pa.field("_index_", pa.int64()), pa.field("_replication_", pa.string())]
+    # Rubrics of earlier versions have a column of this name with a meaning of its own.
     own = [field for field in rubric.scores if field.name != STATUS]
     schema = pa.schema([*keys, *own, pa.field(STATUS, pa.string()), *grouping.fields])
     schema = schema.with_metadata(rubric.scores.metadata)
@@ -143,6 +144,7 @@ def _with_counts(results: Results, counts: Counts) -> Results:
 def _bounds(lead: Metric, counts: Counts) -> Bounds | None:
     """Return the share if all failed rows were wrong, and if all were right; None for any other number."""
     value = lead.estimate.value
+    # Only where the lead is over all rows: of a number over some of them, failed rows say nothing.
     if lead.unit != "share" or value is None or not counts.failed or lead.estimate.n != counts.denominator:
         return None
     return Bounds(value, min(1.0, value + counts.failed / counts.denominator))

@@ -104,6 +104,7 @@ def values_of(scores: pa.Table) -> Floats:
     scores = with_status(scores)
     values = np.array(scores["score"].to_numpy(), dtype=np.float64)
     failed = np.asarray(has_status(scores, FAILED).to_numpy(), dtype=np.bool_)
+    # `minimum` keeps NaN, so a failed row without a score stays without one.
     values[failed] = np.minimum(0.0, values[failed])
     values[np.asarray(has_status(scores, LEFT_OUT).to_numpy(), dtype=np.bool_)] = np.nan
     return values

@@ -211,6 +211,15 @@ class _Tags(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
 
+async def test_the_calibration_error_is_among_the_first_figures(
+    tmp_path: Path, dataset: FileStore, output: FileStore
+) -> None:
+    await make_verified(dataset, output)
+    page = (await _report(tmp_path, dataset, output)).page.decode()
+    tiles = re.findall(r'<div class="tile[^"]*"><span class="name">([^<]*)<', page)
+    assert {"Accuracy", "Calibration error", "Brier score"} <= set(tiles)
+
+
 async def test_the_page_stands_alone(tmp_path: Path, dataset: FileStore, output: FileStore) -> None:
     await make_verified(dataset, output)
     page = (await _report(tmp_path, dataset, output)).page.decode()

@@ -1,6 +1,7 @@
 """The description of a runner kind: everything that the rest of Steelyard knows about a program that serves models."""
 
 import re
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Literal
 
 Variant = Literal["cpu", "cuda"]
 GIB = 1 << 30
+_ASIDE = r'"[A-Z]+ \S+ HTTP/[\d.]+"|Warning: |^\s*warnings\.warn\('
+"""Pattern of lines that say nothing of a program's end: those of one request, and Python's warnings."""
 
 
 @dataclass(frozen=True)
@@ -122,12 +125,18 @@ class RunnerKind:
                 return match.expand(text)
         return None
 
-    def last_error(self, lines: Sequence[str]) -> str:
-        """Return the line that says why the program ended: the first of the last error, else the last line."""
+    def last_error(self, lines: Sequence[str], killed_by: int = 0) -> str:
+        """Return the line that says why the program ended: the first of the last error, else the last line.
+
+        Of a program that a signal ended, only an error says why; of one that signal 9 ended, nothing that it wrote.
+        """
+        if killed_by == signal.SIGKILL:
+            return ""
         errors = [line for line in lines if re.search(self.error_line, line)]
         texts = [re.sub(self.error_line, "", line, count=1).strip() for line in errors]
-        written = [line.strip() for line in lines if line.strip()]
-        return next((text for text in texts if text), written[-1] if written else "")
+        written = [line.strip() for line in lines if line.strip() and not re.search(_ASIDE, line)]
+        otherwise = written[-1] if written and not killed_by else ""
+        return next((text for text in texts if text), otherwise)
 
     def cache_bytes(self, serving: Serving) -> int:
         """Return the bytes for the cache that the server's memory leaves."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from steelyard.runners.kind import RunnerKind, Serving, option_of, without_options
 from steelyard.runners.table import kind_of_runner
-from steelyard.types import Json, JsonValue
+from steelyard.types import Json, JsonValue, mapping, sequence
 
 SCHEMA_VERSION = "0.1"
 PLACE = ("--host", "--port", "--root-path", "--kv-cache-memory-bytes")
@@ -76,19 +76,19 @@ def server_record(
 
 def service_record(service: Json, *, version: str = "", weights: str = "") -> ServerRecord | None:
     """Return the record of a service's replicas; None for a program that brings its own command."""
-    runner = service.get("runner") or {}
+    runner = mapping(service, "runner")
     kind = kind_of_runner(runner) if runner else None
     if kind is None:
         return None
-    name = (service.get("model") or {}).get("name") or service["name"]
-    gpu = (runner.get("accelerator") or {}).get("gpu")
+    name = mapping(service, "model").get("name") or service["name"]
+    gpu = mapping(runner, "accelerator").get("gpu")
     serving = Serving(
         model=name,
         name=name,
         host="",
         port="",
         gpus=int(gpu.get("count", 1)) if gpu else 0,
-        arguments=tuple(runner.get("args") or ()),
+        arguments=tuple(sequence(runner, "args")),
     )
     return replace(server_record(kind, serving, version=version), weights=weights)
 

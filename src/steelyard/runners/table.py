@@ -8,7 +8,7 @@ from steelyard.runners.kind import ModelFiles, RunnerKind
 from steelyard.runners.llama_cpp import LLAMA_CPP
 from steelyard.runners.transformers import TRANSFORMERS
 from steelyard.runners.vllm import VLLM
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 KINDS: Mapping[str, RunnerKind] = {kind.name: kind for kind in (VLLM, LLAMA_CPP, TRANSFORMERS)}
 """Runner kinds by name; the first that understands a folder serves it."""
@@ -31,7 +31,7 @@ def kind_of_runner(runner: Json) -> RunnerKind | None:
     """Return the kind of a service's runner; None for a program that brings its own command."""
     if by_kind := next((kind for kind in KINDS.values() if kind.kind == runner["kind"] != "container"), None):
         return by_kind
-    image = runner.get("image") or {}
+    image = mapping(runner, "image")
     if runner["kind"] != "container" or image.get("host") != "localhost" or runner.get("command"):
         return None
     return kind_of_image(image["name"])

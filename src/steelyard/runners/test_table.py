@@ -157,3 +157,16 @@ def test_a_warning_is_not_why_a_server_ended() -> None:
     assert VLLM.last_error(lines) == "INFO: Shutting down"
     error = "(EngineCore pid=7) ERROR 11-22 10:00:00 [core.py:866] ValueError: the cache is too small"
     assert VLLM.last_error([*lines, error]) == "ValueError: the cache is too small"
+
+
+def test_a_line_of_the_access_log_is_not_why_a_server_ended() -> None:
+    access = 'INFO:     127.0.0.1:42624 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+    warning = [
+        "a.py:1: UserWarning: 1 leaked semaphore",
+        "  warnings.warn('resource_tracker: There appear to be %d '",
+    ]
+    assert VLLM.last_error(["INFO: Shutting down", access, *warning]) == "INFO: Shutting down"
+    error = "ValueError: the cache is too small"
+    assert VLLM.last_error([error, access], killed_by=6) == error
+    assert VLLM.last_error(["INFO: Shutting down", access], killed_by=15) == ""
+    assert VLLM.last_error([error, access], killed_by=9) == ""

@@ -29,6 +29,8 @@ LAST_TIME = datetime(9000, 1, 1, tzinfo=UTC)
 def to_utc(value: datetime) -> datetime:
     """Return the time in UTC. As in the published schema, a time without a zone is one in UTC."""
     try:
+        # A zone may move a time of the year 1 or 9999 out of Python's calendar: OverflowError, which pydantic
+        # does not expect.
         utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except OverflowError:
         utc = None
@@ -48,6 +50,7 @@ class SchemaModel(BaseModel):
 
     def dump(self) -> dict[str, Any]:
         """Return the JSON form as Python values, without nulls."""
+        # As the published platform writes entities: a null and an absent field are the same there.
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def dump_json(self) -> str:

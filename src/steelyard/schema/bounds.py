@@ -87,6 +87,7 @@ def cut(text: str | None, length: int) -> str | None:
     """Return a text of another program, such as a Pod's last words, cut and cleaned so that it can be stored."""
     if text is None:
         return None
+    # By way of UTF-16, in which halves of surrogate pairs that belong together become one character again.
     clean = text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return clean if len(clean) <= length else f"{clean[: length - 1]}…"
 
@@ -102,6 +103,7 @@ def _number(value: object) -> object:
 
 
 def _argument(text: str) -> str:
+    # In bytes, as the kernel counts; the bound of the type is in characters.
     if len(text.encode()) > ARGUMENT_BYTES:
         raise ValueError(f"has more than {ARGUMENT_BYTES} bytes, the most that a program is started with")
     return text

@@ -101,6 +101,7 @@ def _status() -> Json:
     return {
         "type": "object",
         "description": "What the operator has observed and done.",
+        # An older definition in the cluster must not prune what a newer operator remembers in its status.
         "x-kubernetes-preserve-unknown-fields": True,
         "properties": {
             "status": {"type": "string", "description": "The entity's status, for reading."},
@@ -115,6 +116,7 @@ def _status() -> Json:
                 "type": "array",
                 "description": "Every type of the kind, always.",
                 "items": _CONDITION,
+                # By type, so that two appliers of conditions do not replace each other's.
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["type"],
             },

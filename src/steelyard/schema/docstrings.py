@@ -37,6 +37,7 @@ def describe(model: type[BaseModel], schema: dict[str, Any], handler: GetJsonSch
 
 def docstring_of(model: type[BaseModel], field: str) -> str | None:
     """The docstring of a field, where the class that declares it last has one."""
+    # The nearest class first: a subclass may declare a field again with words of its own.
     for base in model.__mro__:
         if field in inspect.get_annotations(base):
             return _docstrings(base.__module__).get(base.__qualname__, {}).get(field)

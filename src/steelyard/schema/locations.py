@@ -10,6 +10,7 @@ LOCATION_PATTERN = rf"^((file:///|(s3|gs|az)://))?{_SEGMENT}(/{_SEGMENT})*$"
 
 def check_location(location: str) -> str:
     """Return the location. Raises ValueError, which says what is wrong and what would be right."""
+    # Without its anchors: Python's `$` also matches before a line break at the end.
     if not re.fullmatch(LOCATION_PATTERN[1:-1], location):
         raise ValueError(
             f"{location!r} should be file:///…, s3://…, gs://…, az://… or a prefix such as datasets/digits, "

@@ -17,6 +17,9 @@ LOG_PIECES = f"{OWN_LOGS}logs/"
 WHOLE_LOG = f"{OWN_LOGS}logs.txt"
 """The whole log in one file, once the workflow has ended."""
 
+TRACE = "steelyard/traceparent"
+"""Annotation of a workflow's resources: the span that they belong to, as W3C writes it."""
+
 
 def place(kind: str, id: str) -> str:
     """Return the folder of an entity's files, below the setting `storage`."""

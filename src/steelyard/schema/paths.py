@@ -46,11 +46,15 @@ def check_artifact_paths(paths: Sequence[str]) -> None:
         check_artifact_path(path)
         if path in known:
             raise ValueError(f"path {path!r} is there twice")
+        # In any case of letters: a store on a file system that ignores it would take them for the same
+        # folder.
         if f"{path.partition('/')[0].casefold()}/" in _OWN:
             raise ValueError(f"path {path!r}: {OWN_RECORDS} and {OWN_LOGS} hold the platform's own files")
         known.add(path)
     for path in known:
         folder, slash, _ = path.rpartition("/")
+        # A store of files cannot have a file and a folder of one name; an object store can, and a copy would
+        # fail later.
         while slash:
             if folder in known:
                 raise ValueError(f"path {path!r}: {folder!r} is a file, and so no folder of other files")
@@ -62,6 +66,7 @@ def _fault(segment: str) -> str:
         return "is not allowed; a path is relative, with / between its segments"
     if match := _FORBIDDEN.search(segment):
         return f"has the character {match[0]!r}, which is not allowed"
+    # Windows drops both from the end of a name: two files would become one.
     if segment[-1] in " .":
         return "ends in a space or a dot, which is not allowed"
     if _DEVICES.fullmatch(segment):

@@ -35,4 +35,5 @@ def check_create(message: bytes, revision: str, most: int = ENTITY_BYTES) -> Non
     """
     command = parse_command(message)
     assert isinstance(command, CreateEntity)
+    # Written and read again: what the schema accepts in a request it must also accept from the log.
     entity_of(entity_json(with_revision(command.data.dump(), revision), most))

@@ -33,11 +33,14 @@ def _lower(node: Json, definitions: Json) -> Json:
         lowered["enum"] = [node["const"]]
     for word in ("Minimum", "Maximum"):
         if f"exclusive{word}" in node:
+            # OpenAPI 3.0, which Kubernetes follows, has a boolean beside the bound; JSON Schema has the bound
+            # itself.
             lowered[word.lower()] = node[f"exclusive{word}"]
             lowered[f"exclusive{word}"] = True
     if lowered.get("maximum", 0) > EXACT:
         del lowered["maximum"]
         lowered["format"] = "int64"
+    # A structural schema takes a null default only of a nullable field, and an absent field says the same.
     if lowered.get("default", ...) is None:
         del lowered["default"]
     match node.get("type"):
@@ -45,6 +48,7 @@ def _lower(node: Json, definitions: Json) -> Json:
             _lower_object(node, lowered, definitions)
         case "array":
             lowered["items"] = _lower(node["items"], definitions)
+        # Without a type, the API server would prune the value.
         case None:
             lowered["x-kubernetes-preserve-unknown-fields"] = True
     return lowered
@@ -77,6 +81,7 @@ def _nullable(node: Json, definitions: Json) -> Json:
     others = [_resolve(choice, definitions) for choice in node["anyOf"] if choice.get("type") != "null"]
     beside = {key: value for key, value in node.items() if key != "anyOf"}
     nullable = len(others) < len(node["anyOf"])
+    # A structural schema must give a type outside of `anyOf`: a union of several has none.
     if len(others) != 1:
         return {**beside, "nullable": nullable}
     return {**others[0], **beside, "nullable": nullable}

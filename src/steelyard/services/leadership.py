@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from prometheus_client import Gauge
+
 from steelyard.kube.leader import LeaderElector, LeaseLost, until
 
 _log = logging.getLogger(__name__)
@@ -23,14 +25,21 @@ async def lead_until(
     stop: asyncio.Event,
     elector: Callable[[], LeaderElector],
     work: Callable[[Leadership], Awaitable[None]],
+    leading: Gauge | None = None,
 ) -> None:
-    """Work whenever elected, until `stop`. What the work raises goes to the caller."""
-    await until(stop, _lead(elector, work))
+    """Work whenever elected, until `stop`, and show in `leading` who leads. What the work raises goes to the caller."""
+    await until(stop, _lead(elector, work, leading))
 
 
-async def _lead(elector: Callable[[], LeaderElector], work: Callable[[Leadership], Awaitable[None]]) -> None:
+async def _lead(
+    elector: Callable[[], LeaderElector],
+    work: Callable[[Leadership], Awaitable[None]],
+    leading: Gauge | None,
+) -> None:
     while True:
         candidate = elector()
+        if leading is not None:
+            leading.set_function(lambda candidate=candidate: candidate.leading)  # type: ignore[misc]
         try:
             await candidate.lead(lambda candidate=candidate: work(lambda: candidate.leading))  # type: ignore[misc]
         except LeaseLost as lost:

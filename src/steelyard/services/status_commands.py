@@ -22,7 +22,14 @@ class Status:
 
 
 def status_command(
-    id: str, kind: str, status: Status, *, source: Source, time: datetime, command: str
+    id: str,
+    kind: str,
+    status: Status,
+    *,
+    source: Source,
+    time: datetime,
+    command: str,
+    traceparent: str | None = None,
 ) -> Message:
     """Return the command as a message of the log. `command` is its id: the same for the same change sent twice.
 
@@ -33,6 +40,8 @@ def status_command(
     data = {"id": id, "kind": kind, "attributes": attributes}
     content = {"schemaVersion": SCHEMA_VERSION, "command": "UpdateEntityStatus", "data": data}
     headers = {"id": command, "source": source, "time": command_time(time)}
+    if traceparent:
+        headers["traceparent"] = traceparent
     return Message(EVENTS, id, json.dumps(content, ensure_ascii=False).encode(), headers)
 
 

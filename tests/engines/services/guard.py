@@ -18,7 +18,10 @@ KEEP = b"keep the folder"
 
 
 def main(folder: str, command: list[str]) -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the test run, and that ends the pipe
+    # What ends the test run ends the pipe: Ctrl-C, and `timeout`, which signals its whole group. A handler and not
+    # SIG_IGN, which the server would inherit.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
     # Children of the server whose parent has ended become children of this process, which can find and kill them.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     process = subprocess.Popen(

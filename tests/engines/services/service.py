@@ -29,6 +29,7 @@ class Service:
         self.address = address
         self._command = command
         self._folder = folder
+        self._log = folder / "log"
         self._ready = ready
         self._user = user
         self._environment = environment or {}
@@ -37,7 +38,11 @@ class Service:
 
     def start(self) -> None:
         """Start the server and wait until it answers. Raises RuntimeError with the end of its log."""
-        log = self._folder / "log"
+        self.begin()
+        self.wait()
+
+    def begin(self) -> None:
+        """Start the server, which does not answer yet."""
         command = self._command
         if self._user is not None:
             command = [
@@ -47,7 +52,7 @@ class Service:
                 "--clear-groups",
                 *command,
             ]
-        with log.open("ab") as file:
+        with self._log.open("ab") as file:
             self._guard = subprocess.Popen(
                 [sys.executable, guard.__file__, str(self._folder), *command],
                 stdin=subprocess.PIPE,
@@ -58,13 +63,17 @@ class Service:
             )
         assert self._guard.stdout is not None
         self.pid = int(self._guard.stdout.readline())
+
+    def wait(self) -> None:
+        """Return once the server answers. Raises RuntimeError with the end of its log."""
+        assert self._guard is not None
         end = time.monotonic() + START_SECONDS
         while True:
             try:
                 self._ready()
             except OSError as error:
                 if self._guard.poll() is not None or time.monotonic() > end:
-                    text = log.read_text(errors="replace")[-2000:]
+                    text = self._log.read_text(errors="replace")[-2000:]
                     raise RuntimeError(f"{self._command[0]} does not answer: {error}\n{text}") from error
                 time.sleep(0.05)
             else:
@@ -78,6 +87,12 @@ class Service:
         """Kill every process of the server at once, and wait until they are gone."""
         self.signal(signal.SIGKILL)
         self.stop()
+
+    def terminate(self) -> None:
+        """Ask the server to end, and wait until it has."""
+        assert self._guard is not None
+        self.signal(signal.SIGTERM)
+        self._guard.wait(START_SECONDS)
 
     def stop(self) -> None:
         """End the guard, which kills what is left of the server."""

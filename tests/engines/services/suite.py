@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from tests.engines.services.kafka import jars, kafka
 from tests.engines.services.mongodb import mongodb
 from tests.engines.services.mongodb import program as mongodb_program
 from tests.engines.services.postgresql import postgresql
@@ -21,7 +22,8 @@ from tests.engines.services.s3 import program as s3_program
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent.parent
 POSTGRESQL, S3, MONGODB = "STEELYARD_TEST_POSTGRESQL", "STEELYARD_TEST_S3", "STEELYARD_TEST_MONGODB"
-"""Names of the variables that name a service: URLs of an empty database, an empty bucket and an empty database.
+KAFKA = "STEELYARD_TEST_KAFKA"
+"""Names of the variables that name a service: URLs of an empty database, bucket, database and cluster of brokers.
 
 The credentials of the bucket come from the environment, as they do for the product.
 """
@@ -43,6 +45,12 @@ def bucket() -> Iterator[Mapping[str, str]]:
 def documents() -> Iterator[Mapping[str, str]]:
     with mongodb() as service:
         yield {MONGODB: service.address}
+
+
+@contextmanager
+def brokers() -> Iterator[Mapping[str, str]]:
+    with kafka() as cluster:
+        yield {KAFKA: cluster.address}
 
 
 def run(
@@ -70,14 +78,32 @@ def run_mongodb() -> int:
     return run(MONGODB, documents, "test_mongodb.py", "-W", unclosed)
 
 
+def run_kafka() -> int:
+    return run(KAFKA, brokers, "test_kafka.py")
+
+
 def run_story() -> int:
-    """Run the README's story on servers of its own, which it kills. Raises Missing where one cannot be had."""
+    """Run the README's story on servers of its own, which it kills, move an installation to such ones, and run two of
+    each service on them.
+
+    Raises Missing where one cannot be had.
+    """
     postgresql_programs()
     s3_program()
+    jars()
     mongodb_program()
-    command = [sys.executable, "-m", "pytest", "-q", "-s", str(HERE / "test_story.py")]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-s",
+        str(HERE / "test_story.py"),
+        str(HERE / "test_moving.py"),
+        str(HERE / "test_several.py"),
+    ]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(run_s3() or run_postgresql() or run_mongodb() or run_story())
+    sys.exit(run_s3() or run_kafka() or run_postgresql() or run_mongodb() or run_story())

@@ -36,6 +36,7 @@ EMPTIED = (
     "account_requests",
     "outbox",
     "outbox_keys",
+    "outbox_servers",
     "claims",
     "claim_positions",
     "leader",

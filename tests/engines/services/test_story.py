@@ -1,4 +1,4 @@
-"""The README's story on PostgreSQL, S3 and MongoDB's protocol, each server of which is killed while it is told.
+"""The README's story on Kafka, PostgreSQL, S3 and MongoDB's protocol, each server killed while it is told.
 
 STEELYARD_KILL_SEED repeats a run's choices.
 """
@@ -17,9 +17,7 @@ from steelyard.cli.demo.digits import make
 from steelyard.local.detached import Asked
 from steelyard.local.state import Ready
 from steelyard.local.supervisor import start_detached
-from tests.engines.services.mongodb import mongodb
-from tests.engines.services.postgresql import postgresql
-from tests.engines.services.s3 import client_environment, s3
+from tests.engines.services import together
 from tests.engines.services.service import Service
 from tests.integration.conftest import Machine, processes_of
 from tests.integration.test_platform_kills import SEED, strike, tell_with_kills
@@ -44,8 +42,8 @@ class Served(Machine):
 
 @pytest.fixture
 def services() -> Iterator[dict[str, Service]]:
-    with postgresql() as database, s3() as bucket, mongodb() as documents:
-        yield {"postgresql": database, "s3": bucket, "mongodb": documents}
+    with together.services() as services:
+        yield services
 
 
 @pytest.fixture
@@ -54,16 +52,7 @@ def machine(
 ) -> Iterator[Served]:
     machine = Served(tmp_path / "state")
     machine.settings = tmp_path / "steelyard.toml"
-    credentials = client_environment(services["s3"])
-    lines = [
-        f'accounts = "{services["postgresql"].address}"',
-        f'view = "{services["mongodb"].address}"',
-        'storage = "s3://steelyard/storage"',
-        'backup = "s3://steelyard/backup"',
-        "[orchestrator.storage_credentials]",
-        *(f'{name} = "{value}"' for name, value in credentials.items()),
-    ]
-    machine.settings.write_text("\n".join(lines))
+    credentials = together.write_settings(machine.settings, services)
     for name, value in credentials.items():
         monkeypatch.setenv(name, value)
     yield machine
@@ -75,8 +64,12 @@ def test_engines_are_checked_and_made_ready(machine: Served, services: dict[str,
     early = machine.config("check")
     assert (early.returncode, early.stderr) == (3, "")
     assert "has no tables of Steelyard yet; `steelyard config init` makes them" in early.stdout
-    assert "schema 0001: made" in machine.config("init").stdout
-    assert "schema 0001: up to date" in machine.config("init").stdout
+    made = machine.config("init").stdout
+    assert "schema 0002: made" in made
+    assert "topics: made" in made
+    again = machine.config("init").stdout
+    assert "schema 0002: up to date" in again
+    assert "topics: up to date" in again
     good = machine.config("check")
     assert good.returncode == 0, good.stdout
     assert "confirms what is on its disk, clock " in good.stdout
@@ -97,7 +90,10 @@ async def test_the_story_is_told_while_servers_and_services_are_killed(
 ) -> None:
     assert machine.config("init").returncode == 0
     print(f"\nSTEELYARD_KILL_SEED={SEED}")
-    victims = cycle(["postgresql", "s3", "mongodb", "platform", "postgresql", "mongodb", "supervisor"])
+    victims = cycle(
+        ["broker 0", "postgresql", "s3", "platform", "broker 1", "mongodb", "supervisor", "broker 2"]
+    )
+    machine.up()
     kills = await tell_with_kills(
         machine, make(tmp_path / "digits"), KILLS, victims, random.Random(SEED), partial(strike_any, services)
     )

@@ -6,8 +6,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import get_args
 
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
@@ -39,6 +39,7 @@ from steelyard.schema.account import APIResource
 from steelyard.schema.entities import PLURALS
 from steelyard.sqlite import DatabaseError
 from steelyard.storage.store import BadLocation, ObjectMissing, StorageError
+from steelyard.tracing import Attribute, Span, span
 from steelyard.views.view import ViewError
 
 __all__ = ["App", "Platform", "make_app"]
@@ -47,6 +48,8 @@ _log = logging.getLogger(__name__)
 _NO_CALLER = Access(None)
 _ABSENT = frozenset(get_args(APIResource)) - {*PLURALS.values(), "accounts", "*"}
 """Resources of the published API that this one lacks. Clients repeat a request that is answered 404, but not 501."""
+_UNTRACED = frozenset({"/health", "/metrics", "none"})
+"""Paths that something asks for every few seconds, and those that are not there: no trace begins with them."""
 NO_ROOM_RETRY_SECONDS = 5
 """Pause that a client is asked for while the platform's disk is full."""
 _ENGINES = (DatabaseError, AccountsDatabaseError, LogError, StorageError, ViewError)
@@ -79,7 +82,8 @@ class App:
         api = self.api
         await api.completeness.begin()
         await api.relay.begin()
-        tasks = [asyncio.create_task(part.run()) for part in (api.outcomes, api.relay, api.quarantine)]
+        parts = (api.outcomes.run, api.relay.run, api.relay.keep_lease, api.quarantine.run)
+        tasks = [asyncio.create_task(run()) for run in parts]
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for task in tasks:
             task.add_done_callback(lambda task: self._task_ended(task, ended))
@@ -92,7 +96,7 @@ class App:
             await asyncio.gather(*tasks, return_exceptions=True)
             # What is not noted here is found at the next start: the outbox and the log have it.
             with suppress(*_ENGINES):
-                await api.relay.flush()
+                await api.relay.close()
             await api.replicas.close()
 
     def _task_ended(self, task: "asyncio.Task[None]", ended: "asyncio.Future[None]") -> None:
@@ -104,20 +108,39 @@ class App:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = self._timer()
         match = self.router.find(scope["method"], scope["path"])
+        route = match.route
+        method, path = (route.method, route.path) if route else ("", "none")
         reply = Reply(self.api.relay)
         try:
-            response = await self._response(match, Request(scope, receive), reply)
-            try:
-                await reply.deliver(response, scope, receive, send)
-            finally:
-                route = match.route
-                method, path = (route.method, route.path) if route else ("", "none")
-                seconds = self._timer() - began
-                self.api.metrics.count_answer(method, path, response.status_code, seconds)
+            with self._span(scope, method, path) as span:
+                response = await self._response(match, Request(scope, receive), reply)
+                span.set("http.response.status_code", response.status_code)
+                if response.status_code >= 500:
+                    span.fail(str(response.status_code))
+                try:
+                    await reply.deliver(response, scope, receive, send)
+                finally:
+                    seconds = self._timer() - began
+                    self.api.metrics.count_answer(method, path, response.status_code, seconds)
         except ClientDisconnect:
             return
         finally:
             reply.close()
+
+    @contextmanager
+    def _span(self, scope: Scope, method: str, path: str) -> Iterator[Span]:
+        """Open the span of a request, below the caller's; what the request leads to belongs to it."""
+        given = next((value for name, value in scope["headers"] if name == b"traceparent"), b"")
+        attributes: dict[str, Attribute] = {
+            "http.request.method": scope["method"],
+            "http.route": path,
+            "url.path": scope["path"],
+        }
+        named = f"{method} {path}".strip()
+        root = path not in _UNTRACED
+        with span(named, given.decode("latin-1"), kind="server", root=root, attributes=attributes) as opened:
+            scope["traceparent"] = opened.traceparent
+            yield opened
 
     async def _response(self, match: Match, request: Request, reply: Reply) -> Response:
         """Return the handler's response, or that of an error. Raises ClientDisconnect if the client is gone."""

@@ -138,8 +138,9 @@ class RequestContext:
         if match is not None and not _PRINTABLE.fullmatch(match.strip('"')):
             raise BadRequest(f"If-Match: {match!r} should be one revision or *", field="If-Match")
         path = self.request.scope["path"]
-        names = {"request": "x-request-id", "traceparent": "traceparent", "if-match": "if-match"}
+        names = {"request": "x-request-id", "if-match": "if-match"}
         headers = {name: self.headers.get(header, "").strip('"') for name, header in names.items()}
+        headers["traceparent"] = self.request.scope.get("traceparent") or ""
         return CommandOrigin(
             actor=self.access.actor,
             token=self.access.token,

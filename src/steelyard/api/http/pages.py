@@ -5,7 +5,6 @@ import html
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import HTMLResponse, Response
 
 from steelyard import __version__
@@ -16,6 +15,7 @@ from steelyard.api.http.errors import Unavailable
 from steelyard.api.http.openapi import document
 from steelyard.api.http.responses import json_response, value_response
 from steelyard.api.http.routing import Route
+from steelyard.figures import CONTENT_TYPE
 
 HTML = "text/html"
 
@@ -28,7 +28,7 @@ async def health(context: RequestContext) -> Response:
 
 
 async def metrics(context: RequestContext) -> Response:
-    return Response(generate_latest(context.api.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(await context.api.metrics.figures.text(), media_type=CONTENT_TYPE)
 
 
 async def home(context: RequestContext) -> Response:

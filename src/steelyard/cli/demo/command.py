@@ -113,6 +113,7 @@ def _platform(state: Path, settings: Path | None, say: Callable[[str], None]) ->
         if started:
             try:
                 stop(state)
+            # Ctrl-C while it is being stopped: what still runs would stay without a word.
             except KeyboardInterrupt:
                 raise SteelyardError(
                     f"interrupted; end what still runs with: {command_name()} down --state-dir {state}"

@@ -72,6 +72,7 @@ def _train(images: "object", labels: "object", folder: Path) -> None:
 
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, random_state=SEED))
     model.fit(images, labels)
+    # Without zipmap, probabilities are an array with a fixed order of classes, not a dictionary for each row.
     onnx = to_onnx(model, images[:1], options={"zipmap": False}, target_opset=18)  # type: ignore[index]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.onnx").write_bytes(onnx.SerializeToString())

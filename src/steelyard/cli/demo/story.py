@@ -7,7 +7,6 @@ compared with the first.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from steelyard.cli.demo.digits import Digits, Model
 from steelyard.cli.display import Display, Row
@@ -51,7 +50,11 @@ class Story:
 
     def run(self, digits: Digits) -> Sequence[Audited]:
         """Both audits, the later one compared with the earlier one. Raises DemoFailed."""
-        dataset = self._dataset(digits.dataset)
+        uploaded = self.client.datasets.create_from_folder(
+            digits.dataset, account=ACCOUNT, name="handwritten digits"
+        )
+        self._note(uploaded)
+        dataset = uploaded.id
         procedure = self.client.auditprocedures.create(
             account=ACCOUNT, name="digits", requirements=[{"dataset": dataset, "rubric": RUBRIC}]
         )
@@ -72,11 +75,6 @@ class Story:
             self._wait([(self.client.audits.get, audit.id)])
             done.append(Audited(model, service, evaluation, report, audit.id))
         return done
-
-    def _dataset(self, folder: Path) -> str:
-        dataset = self.client.datasets.create_from_folder(folder, account=ACCOUNT, name="handwritten digits")
-        self._note(dataset)
-        return dataset.id
 
     def _evaluated(self, model: Model, dataset: str) -> tuple[str, str, str]:
         """Create everything up to the report at once: the platform orders what depends on what."""
@@ -111,6 +109,7 @@ class Story:
         while waiting:
             for row_id in [id for id, row in self.rows.items() if row.status not in SUCCESS]:
                 entity = self._look(row_id)
+                # Of any entity: one that something waits for ends the demo at once, not when the time is up.
                 if entity.status in FAILURE:
                     raise DemoFailed(f"{entity_words(entity)}")
             waiting = {id for id in waiting if self.rows[id].status not in SUCCESS}

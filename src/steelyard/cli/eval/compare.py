@@ -50,6 +50,7 @@ def compare(
     from steelyard.runs.compare import compare_runs, page
 
     compared = compare_runs(runs, rubric, cluster_by)
+    # The page before the text: a path that cannot be written is told before results scroll by.
     if output is not None:
         _write(output, page(compared, runs[0]))
     typer.echo(_json(compared) if form == "json" else _table(compared))
@@ -58,6 +59,8 @@ def compare(
 
 
 def _write(path: Path, page: bytes) -> None:
+    if not path.name:
+        raise UsageError(f"--output {path}: is a folder; it should be a file")
     scratch = path.with_name(f".#{path.name}")
     try:
         scratch.write_bytes(page)

@@ -14,7 +14,7 @@ from steelyard.cli.eval.wording import count, duration
 from steelyard.errors import UsageError
 from steelyard.runs.context import Listener, Silence
 from steelyard.runs.folder import RunFolder
-from steelyard.types import JsonValue
+from steelyard.types import JsonValue, mapping
 
 PLAIN_SECONDS = 5.0
 
@@ -86,8 +86,10 @@ class Live:
 
     def step(self, text: str) -> None:
         from rich.spinner import Spinner
+        from rich.text import Text
 
-        self._live.update(Spinner("dots", text=text))
+        # As Text: of a string rich would read a name in brackets as markup.
+        self._live.update(Spinner("dots", text=Text(text)))
 
     def warning(self, text: str) -> None:
         self._console.print(f"warning: {text}", style="yellow", markup=False, soft_wrap=True)
@@ -184,7 +186,7 @@ def line(snapshot: Mapping[str, JsonValue]) -> str:
     for key, what in (("rowErrors", "row error"), ("retries", "retry"), ("refused", "refused call")):
         if snapshot.get(key):
             parts.append(count(snapshot[key], what))
-    tokens = sum((snapshot.get("tokens") or {}).values())
+    tokens = sum(mapping(snapshot, "tokens").values())
     if tokens:
         parts.append(count(tokens, "token"))
     if snapshot.get("spend"):

@@ -24,7 +24,8 @@ def dry_run_lines(
     lines.append(f"model {model.model}: {count(model.calls, 'call')}")
     lines += [f"  {line}" for line in _amounts(model, "--max-tokens")]
     for spec, expected in zip(resolved.request.judges, judges, strict=True):
-        lines.append(f"{_title(expected)}: {count(expected.calls, 'call')}{_why(spec)}{_done(expected)}")
+        done = f", {count(expected.done)} more are answered already" if expected.done else ""
+        lines.append(f"{_title(expected)}: {count(expected.calls, 'call')}{_why(spec)}{done}")
         lines += [f"  {line}" for line in _amounts(expected, "--judge-max-tokens")]
     costs = [expected.cost for expected in (model, *judges)]
     known = [cost for cost in costs if cost is not None]
@@ -53,10 +54,6 @@ def _why(spec: JudgeSpec) -> str:
     if spec.times > 1:
         reasons.append(f"{spec.times} times each")
     return f" ({', '.join(reasons)})" if reasons else ""
-
-
-def _done(expected: ExpectedCalls) -> str:
-    return f", {count(expected.done)} more are answered already" if expected.done else ""
 
 
 def _amounts(expected: ExpectedCalls, flag: str) -> list[str]:

@@ -48,6 +48,7 @@ def execute(
         display.ends({"exit": EXIT_INTERRUPTED, "interrupted": True}, str(error))
         return EXIT_INTERRUPTED
     except SteelyardError as error:
+        # Programs that read JSON lines get an end in every case; people get the error from `main`.
         if form == "json":
             display.ends({"exit": error.exit_code, "error": str(error)}, "")
         raise
@@ -88,6 +89,7 @@ async def _interruptible(display: Display, work: Work) -> RunResult:
         if context.stop.is_set():
             display.close()
             print("\nsteelyard: stopped at once", file=sys.stderr, flush=True)
+            # Not sys.exit: threads that write parts would hold the process until they are done.
             os._exit(EXIT_INTERRUPTED)
         context.stop.set()
         display.warning("stopping once the calls in flight are answered; Ctrl-C again stops at once")

@@ -74,6 +74,7 @@ def line_to_score(run: Run) -> str:
 
 def judged_by(folder: RunFolder) -> RunFolder | None:
     """The run whose answers the run in `folder` judges; None where it is no judge's."""
+    # Not resolved: through a link, the folder would have another name than the user gave.
     path = Path(os.path.abspath(folder.path))
     if path.parent.name != "judges" or not RunFolder(path.parent.parent).begun:
         return None
@@ -92,6 +93,7 @@ def _with_higher_cap(
     own = sum(_amount(account, in_tokens) for account in spent if account.name == name)
     others = sum(_amount(account, in_tokens) for account in spent if account.name != name)
     before = (request.limits.max_tokens_total if in_tokens else request.limits.max_cost) or 0
+    # Nothing is known of the mean before the first answer: then twice the cap is as good a guess as any.
     known = progress["done"] and own
     needed = others + own * progress["total"] / progress["done"] if known else 2.0 * before
     raised = _rounded_up(max(needed, before) * HEADROOM)

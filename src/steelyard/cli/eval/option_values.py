@@ -1,6 +1,7 @@
 """The values of `steelyard eval`'s flags as what they mean; each fault is one line that names the flag."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -63,6 +64,8 @@ def parameters(given: Sequence[str]) -> dict[str, JsonValue]:
             values[name] = json.loads(text)
         except json.JSONDecodeError:
             values[name] = text
+        except RecursionError as error:
+            raise UsageError(f"--param {name}: is nested too deep") from error
     return values
 
 
@@ -100,7 +103,7 @@ def _price_file(path: Path) -> Mapping[str, JsonValue]:
 
     try:
         content = yaml.safe_load(read("--prices", path))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"--prices {path}: is not YAML: {error}") from error
     return content if isinstance(content, Mapping) else {}
 
@@ -115,6 +118,7 @@ def _price(path: Path, model: str, entry: JsonValue) -> PriceSpec:
         price = PriceSpec(float(entry["prompt"]), float(entry["completion"]))
     except (TypeError, ValueError) as error:
         raise UsageError(f"--prices {path}: {model}: {error}") from error
-    if min(price.prompt, price.completion) < 0:
-        raise UsageError(f"--prices {path}: {model}: a price must not be negative")
+    # NaN is less than nothing, and a cap would never be reached with it.
+    if not (0 <= price.prompt < math.inf and 0 <= price.completion < math.inf):
+        raise UsageError(f"--prices {path}: {model}: a price must be finite and not negative")
     return price

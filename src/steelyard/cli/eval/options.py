@@ -359,4 +359,5 @@ class JudgeOptions:
 def given(*groups: object) -> dict[str, Any]:
     """Return the options that have a value, by name; `groups` are instances of the classes above."""
     options = {name: value for group in groups for name, value in vars(group).items()}
+    # False and [] are what Typer gives for options that were not given.
     return {name: value for name, value in options.items() if value is not None and value != []}

@@ -1,5 +1,6 @@
 """The request of `steelyard eval run`: what a task file or a begun run says, overridden by the options."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,6 +74,8 @@ def _changes(flags: Flags, base: RunRequest) -> dict[str, JsonValue]:
     changes["prompt"] = _prompt(flags, base.prompt, source.columns)
     changes["limits"] = _limits(flags, base)
     if "url" in flags.given:
+        # Another URL is another endpoint: what was said to be the same model at the earlier one does not
+        # hold.
         changes |= {"urls": option_values.urls(flags.given["url"]), "same_model_at": ()}
     if "serve" in flags.given or base.serve is not None:
         changes |= _served(flags, base.serve)
@@ -103,7 +106,10 @@ def _served(flags: Flags, base: ServeSpec | None) -> dict[str, JsonValue]:
     )
     if "server_arg" in flags.given:
         serve = replace(serve, arguments=tuple(flags.given["server_arg"]))
+    # A begun run keeps the name that its answers were asked by, whatever the folder is called now.
     name = {} if "model" in flags.given or base is not None else {"model": model_name(folder)}
+    # A URL that follows from the folder, since the identity of a run counts it: a free port would change with
+    # each start.
     return {"serve": serve, "urls": (usual_url(folder),), "same_model_at": (), **name}
 
 
@@ -178,7 +184,7 @@ def _file(path: Path) -> tuple[RunRequest, Path | None]:
     text = option_values.read("PROMPTS", path)
     try:
         document = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         document = None  # the task's own reader says where
     if isinstance(document, dict) and document.get("kind") == KIND:
         return from_document(document, str(path)), path.parent if path.name == RUN_FILE else None
@@ -230,7 +236,7 @@ def _rows(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, JsonValue],
     return tuple(
         {**row, **{new: row[old] for new, old in columns.items() if old in row}}
         for batch in rows.batches()
-        for row in batch.to_pylist()
+        for row in batch.to_pylist(maps_as_pydicts="strict")
     )
 
 
@@ -244,6 +250,9 @@ def _limits(flags: Flags, base: RunRequest) -> Limits:
     changes: dict[str, JsonValue] = flags.take(
         retries="retries", max_tokens_total="max_tokens_total", max_cost="max_cost", max_stops="max_stops"
     )
+    if not math.isfinite(given.get("max_cost", 0)):
+        # Click's least number lets NaN pass, and a cap of NaN is never reached.
+        raise UsageError(f"--max-cost {given['max_cost']}: should be a number")
     if "concurrency" in given:
         changes["concurrency"] = option_values.concurrency(given["concurrency"])
     if "timeout" in given:

@@ -11,7 +11,7 @@ from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import FAILED, LEFT_OUT
 from steelyard.runs import queries
 from steelyard.runs.folder import Run, RunFolder
-from steelyard.types import JsonValue
+from steelyard.types import JsonValue, mapping, sequence
 
 MOST_ERRORS = 50
 MOST_LISTED = 5
@@ -81,7 +81,7 @@ def _scored(numbers: Mapping[str, JsonValue]) -> Iterator[str]:
     for metric in metrics:
         yield f"         {_metric(metric['title'], metric['unit'], metric)}"
     unit = metrics[0]["unit"] if metrics else "number"
-    for column, groups in (numbers.get("groups") or {}).items():
+    for column, groups in mapping(numbers, "groups").items():
         for group in groups[:MOST_GROUPS]:
             title = f"{column} {_short(group['value'])}"
             yield f"         {_metric(title, unit, group['estimate'])}"
@@ -211,7 +211,7 @@ def _asking(asking: queries.Asking) -> Iterator[str]:
     for name, value in (asking.error or {}).items():
         if value is not None and not name.startswith("_") and name != "tries":
             yield f"  {name}: {_whole(value)}"
-    for failed in (asking.error or {}).get("tries") or ():
+    for failed in sequence(asking.error, "tries"):
         status = "" if failed["status"] is None else f", status {failed['status']}"
         yield f"  failed {failed['time']}, {failed['replica']}{status}: {_short(failed['message'])}"
 

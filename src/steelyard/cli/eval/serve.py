@@ -39,11 +39,13 @@ async def run_served(
         gpus=serve.gpus,
         arguments=serve.arguments,
     )
+    # Digests of large weights take minutes: they are read while the server starts.
     reading = asyncio.ensure_future(
         asyncio.to_thread(described, plan.model, request.model, context.stop.is_set)
     )
     server = Server(plan, context.listener.step, context.listener.warning)
     try:
+        # Before the start, which may take minutes: a run of other weights is refused at once.
         if not fresh and resolved.folder.begun:
             check_model(resolved, [await _volume(reading)])
         await _unless_stopped(server.start(), context.stop)
@@ -106,5 +108,6 @@ async def _while_kept(server: Server, work: Coroutine[Any, Any, T]) -> T:
 
 async def _cancelled(task: "asyncio.Future[Any]") -> None:
     task.cancel()
+    # Whatever the task ended by, it is being thrown away: its own error was raised where it mattered.
     with contextlib.suppress(BaseException):
         await task

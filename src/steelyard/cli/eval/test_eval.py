@@ -72,6 +72,8 @@ def test_flags_become_the_request(tmp_path: Path) -> None:
     [
         ({"model": None}, "--model: is missing"),
         ({"url": []}, "--url: is missing"),
+        ({"max_cost": float("nan")}, "--max-cost nan: should be a number"),
+        ({"max_cost": float("inf")}, "--max-cost inf: should be a number"),
         ({"api": "chats"}, "--api chats: should be chat or completions"),
         ({"format": "xlsx"}, "--format xlsx"),
         ({"bad_rows": "ignore"}, "--bad-rows ignore"),

@@ -56,8 +56,9 @@ def test_columns_and_parameters() -> None:
     for wrong in ("prompt", "=x", "x="):
         with pytest.raises(UsageError, match="--map"):
             option_values.columns([wrong])
-    with pytest.raises(UsageError, match="--param"):
-        option_values.parameters(["top_k"])
+    for wrong in ("top_k", "top_k=" + "[" * 100_000):
+        with pytest.raises(UsageError, match="--param"):
+            option_values.parameters([wrong])
 
 
 @pytest.mark.parametrize(
@@ -83,5 +84,13 @@ def test_prices_of_a_model(tmp_path: Path, content: str) -> None:
 def test_what_tells_no_prices(tmp_path: Path, content: Any) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text(content)
+    with pytest.raises(UsageError, match="--prices"):
+        option_values.prices(path, "m")
+
+
+@pytest.mark.parametrize("price", [".nan", ".inf", "-1", "2030-13-01"])
+def test_a_price_that_no_cap_could_be_kept_with_is_refused(tmp_path: Path, price: str) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text(f"m: {{prompt: {price}, completion: 1}}\n")
     with pytest.raises(UsageError, match="--prices"):
         option_values.prices(path, "m")

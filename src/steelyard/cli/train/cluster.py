@@ -102,6 +102,7 @@ class ClusterOptions:
         from steelyard.local.detached import running
 
         state = choose_state_dir(self.state_dir)
+        # The cluster of this machine wins over KUBECONFIG: whoever started one here means it.
         if running(state):
             return Place(self.namespace, state.kubeconfig, self.context, state)
         named = self.context is not None or os.environ.get("KUBECONFIG")

@@ -37,6 +37,7 @@ def wait(
 
     async def work(api: "RestCluster") -> "JobView":
         view = await jobs.find(api, job, place.namespace)
+        # A stopped job never ends by itself: the wait would be silent.
         if view.state == "Suspended":
             typer.echo(
                 f"{view.name} is stopped; go on with it: {place.command(f'resume {view.name}')}", err=True

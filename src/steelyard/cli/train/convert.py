@@ -33,7 +33,8 @@ def convert(
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
+    # ValueError: a date that there is not, such as 2026-02-30, which YAML reads as one.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{file}: not YAML: {error}") from error
     if not documents:
         raise UsageError(f"{file}: holds no job")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from steelyard.cli.train.cluster import ClusterOptions, JobArgument, on, on_cluster
+from steelyard.kube.objects import annotations_of
+from steelyard.kube.pods import phase_of
 from steelyard.types import Json
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ async def _events(api: "LogCluster", job: "JobView") -> list["Json"]:
     from steelyard.kube.resource import EVENTS as RESOURCE
 
     events = await api.list(RESOURCE, job.namespace, field_selector=f"involvedObject.uid={job.uid}")
+    # The API gives events in no order, and repeats change their times.
     return sorted(events.items, key=lambda event: str(event.get("lastTimestamp") or ""))[-EVENTS:]
 
 
@@ -148,7 +151,7 @@ def _gpus(pods: Sequence["Json"]) -> list[str]:
     given = [
         (replica_of(pod)[0], gpu)
         for pod in pods
-        for gpu in str((pod["metadata"].get("annotations") or {}).get(GPUS) or "").split(",")
+        for gpu in str(annotations_of(pod).get(GPUS) or "").split(",")
         if gpu
     ]
     return columns([("REPLICA", "GPU"), *given]).split("\n") if given else []
@@ -161,7 +164,7 @@ def _phases(job: "JobView", pods: Sequence["Json"]) -> dict[str, str]:
     if not job.finished:
         return {replica.name: replica.phase for replica in job.replicas}
     # The status of a job that has ended is not updated any more; the Pods that are left are.
-    left = {replica_of(pod)[0]: str((pod.get("status") or {}).get("phase") or "Pending") for pod in pods}
+    left = {replica_of(pod)[0]: phase_of(pod) for pod in pods}
     return {
         replica.name: left.get(replica.name) or OVER.get(replica.phase, replica.phase)
         for replica in job.replicas

@@ -94,6 +94,7 @@ def _complete(training: TrainingRequest, *, here: bool) -> TrainingRequest:
     if here and training.image is None:
         python = program.check_python(training.script, framework, python)
     name = training.name or fresh_name(training.script.path.stem)
+    # A Framework of a cluster may count its roles otherwise: its operator checks the name.
     if known := BY_NAME.get(framework.lower()):
         check_name(name, known.replicas(training.workers, training.replicas))
     return replace(training, framework=framework, python=python, name=name)
@@ -105,6 +106,7 @@ def _platform(
 ) -> Iterator[tuple[Place, Callable[[], None]]]:
     """The place, and what keeps a platform that was started here beyond the end of this command."""
     kept = False
+    # A platform that was there before is never ended here.
     if running is not None:
         yield running, lambda: None
         return
@@ -119,6 +121,7 @@ def _platform(
     check_local()
     state = choose_state_dir(cluster.state_dir)
     screen.say(f"starting Kubernetes and the operator in {short(state.path)} ...")
+    # The platform takes seconds to start, and only Models and later commands have use for it.
     alone = () if training.output_model or training.detach else ("platform",)
     start_detached(state.path, Started(without=alone))
     try:
@@ -156,7 +159,9 @@ async def _run(training: TrainingRequest, place: Place, api: "RestCluster", scre
     framework = await framework_file.framework(api, training.framework or "", apply=True)
     job_manifest, files = _manifest(training, place, framework)
     job = await jobs.submit(api, job_manifest, files)
-    screen.say(f"{wording.full_name(job)}: {wording.replicas(job)}, each {_command_line(training)}")
+    words = " ".join([str(training.script.path), *training.script.arguments])
+    command = f"python {words}" if training.script.is_python else words
+    screen.say(f"{wording.full_name(job)}: {wording.replicas(job)}, each {command}")
     if training.detach:
         # A detached job has nobody who waits for its output: the user makes the Model by this command.
         waits = training.output_model and register.runs_at(place)
@@ -252,8 +257,3 @@ def _result(job: JobView, code: int) -> Json:
         "results": job.results,
         "outputs": job.outputs,
     }
-
-
-def _command_line(training: TrainingRequest) -> str:
-    words = " ".join([str(training.script.path), *training.script.arguments])
-    return f"python {words}" if training.script.is_python else words

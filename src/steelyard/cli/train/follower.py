@@ -40,6 +40,8 @@ class Follower:
         """Show all events; return the job as it was at the end."""
         ticks = asyncio.create_task(self._tick())
         try:
+            # An async generator that is left is closed at some later time; its watches would stay open until
+            # then.
             async with aclosing(events):
                 async for event in events:
                     self.see(event)

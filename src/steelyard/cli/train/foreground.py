@@ -19,6 +19,8 @@ from steelyard.clusters.training.following import follow
 from steelyard.clusters.training.logs import LogCluster
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
+from steelyard.kube.objects import status_of
+from steelyard.types import mapping
 
 EXIT_INTERRUPTED = 130
 DECIDE_SECONDS = 10.0
@@ -81,6 +83,7 @@ class Session:
         signalled = asyncio.ensure_future(self._signals.get())
         await asyncio.wait({shown, signalled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         signalled.cancel()
+        # A signal that comes with the job's end asks about nothing any more.
         return signalled.done() and not signalled.cancelled() and not shown.done()
 
     async def _ask(self, shown: "asyncio.Task[JobView]") -> Choice:
@@ -158,6 +161,7 @@ class Session:
 
     def _heard(self, number: int, clock: Callable[[], float]) -> None:
         before, self._last = self._last, clock()
+        # A person's second Ctrl-C may come at once and means it.
         if _at_terminal() or self._last - before >= TOGETHER_SECONDS:
             self._signals.put_nowait(number)
 
@@ -181,10 +185,10 @@ def _at_terminal() -> bool:
 
 def _at_rest(job: JobView) -> bool:
     """Suspended, and no replica is left."""
-    status = job.resource.get("status") or {}
+    status = status_of(job.resource)
     active = sum(
         int(replica_status.get("active") or 0)
-        for replica_status in (status.get("replicaStatuses") or {}).values()
+        for replica_status in mapping(status, "replicaStatuses").values()
     )
     return job.state == "Suspended" and not active
 

@@ -35,7 +35,7 @@ def read(path: Path) -> Json:
 
     try:
         framework = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"--framework {path}: {error}") from error
     if not isinstance(framework, dict) or framework.get("kind") != FRAMEWORKS.kind:
         raise UsageError(f"--framework {path}: should hold one resource of kind Framework")

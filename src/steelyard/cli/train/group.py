@@ -28,6 +28,7 @@ class WithProgram(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except _UsageError as error:
+            # click's NoSuchOption alone has it.
             if hasattr(error, "option_name"):
                 error.message += (
                     f" (options of the script go after --: SCRIPT --workers 4 -- {error.option_name})"

@@ -64,6 +64,7 @@ async def _print(
     job = await jobs.find(api, name, place.namespace)
     check_replicas(job, replicas)
     pods = chosen(await jobs.pods(api, job), replicas, job)
+    # The kubelet keeps the log of a container's last attempt beside that of the present one.
     lines = [line for pod in pods for line in await previous(api, pod)] if tail is None else []
     lines += await written([Tail(api, pod) for pod in pods], tail)
     prefixes = Prefixes(coloured())

@@ -31,6 +31,7 @@ class _Once(logging.Handler):
 def outages_told() -> Iterator[None]:
     """Report outages of this process's watches once, while the context lasts."""
     logger, handler = logging.getLogger(WATCHES), _Once()
+    # The root logger would print every try with its traceback between the lines of the job.
     before, logger.propagate = logger.propagate, False
     logger.addHandler(handler)
     try:

@@ -101,6 +101,7 @@ def on_a_cluster(program: Script, image: str | None) -> Program:
     """The script goes along, and so does `steelyard.progress`. Raises UsageError."""
     if image is None:
         raise UsageError("--image: is missing; a cluster needs the name of an image with the framework in it")
+    # Into a pipe, Python writes in blocks: lines would come minutes late, and a kill would lose them.
     environment = {"PYTHONPATH": CODE, "PYTHONUNBUFFERED": "1"}
     return Program(image, _command(program, f"{CODE}/{program.path.name}"), environment=environment)
 

@@ -37,7 +37,12 @@ def check_module(python: Path, module: str, framework: str) -> None:
     look = f"import importlib.util as u, sys; sys.exit(0 if u.find_spec({module!r}) else 3)"
     try:
         done = subprocess.run(
-            [python, "-c", look], capture_output=True, text=True, timeout=LOOK_SECONDS, check=False
+            # In its own process: it is another interpreter than this one, with other packages.
+            [python, "-c", look],
+            capture_output=True,
+            text=True,
+            timeout=LOOK_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"--python {python}: does not run: {error}") from error
@@ -55,6 +60,7 @@ def image_of(state: StateDir, python: Path) -> str:
     digest = hashlib.sha256(str(python).encode()).hexdigest()[:8]
     folder = re.sub(r"[^a-z0-9]+", "-", python.parent.parent.name.lower()).strip("-")[:30]
     name = f"localhost/python/{folder or 'python'}-{digest}".replace("--", "-")
+    # Two commands that add an entry at once would each write the file without the other's.
     with waited_for(state.lock("images")):
         said = state.images.read_text() if state.images.exists() else ""
         try:

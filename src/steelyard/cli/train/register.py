@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.train.cluster import ClusterOptions, JobArgument, Place, on, on_cluster
+from steelyard.types import mapping
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +50,7 @@ def register(
 
     async def work(api: "RestCluster") -> "Model":
         view = await jobs.find(api, job, place.namespace)
+        # The job succeeds first, and its output is carried to storage afterwards.
         if view.output_model and not view.output_settled:
             view = await wait(
                 api,
@@ -84,6 +86,8 @@ async def registered(
         raise UsageError(f"{job.name}: has no output in storage{_why_none(job)}")
     if place.state is None or not runs_at(place):
         raise UsageError("no platform runs on this machine; start it with: steelyard up --detach")
+    # By way of this machine: the platform takes files by signed URLs only, and checks them as it does every
+    # upload.
     with tempfile.TemporaryDirectory(prefix="steelyard-model-") as scratch:
         folder = Path(scratch) / "model"
         await _fetch(str(outputs["location"]), place.state, folder)
@@ -124,6 +128,7 @@ def _upload(
             folder,
             account=account or job.namespace,
             name=name or str(outputs["model"]),
+            # By uid: a job that was deleted and made again under its name is another one.
             idempotency_key=f"training-{job.uid}",
         )
         client.models.label(made.id, {"training-job": job.name, "training-job-uid": job.uid})
@@ -134,7 +139,7 @@ def _upload(
 
 def _lineage(job: "JobView") -> str:
     """The origin of the Model, for a reader."""
-    digests = [f"* {what}: `{digest}`" for what, digest in sorted((job.outputs.get("digests") or {}).items())]
+    digests = [f"* {what}: `{digest}`" for what, digest in sorted(mapping(job.outputs, "digests").items())]
     results = [f"* {what}: {value}" for what, value in sorted(job.results.items())]
     said = ["", "It said:", "", *results] if results else []
     return "\n".join([f"Job uid `{job.uid}`. Digests:", "", *digests, *said, ""])

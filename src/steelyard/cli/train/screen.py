@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import IO, Any, Protocol
 
 from steelyard.errors import UsageError
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
 """ANSI colours of the replicas, in turn. Red is for what went wrong."""
@@ -115,8 +115,9 @@ class Live(Plain):
 
     def status(self, text: str, values: Json) -> None:
         width = shutil.get_terminal_size().columns - 1
-        share = (values.get("progress") or {}).get("share")
+        share = mapping(values, "progress").get("share")
         drawn = f"{bar(share)} {text}" if share is not None else text
+        # A line that wraps could not be cleared by a carriage return.
         drawn = drawn[:width]
         if self._held is None and drawn != self._shown and self._clock() - self._drawn >= DRAW_SECONDS:
             self._shown, self._drawn = drawn, self._clock()
@@ -132,6 +133,7 @@ class Live(Plain):
 
     def _write(self, text: str) -> None:
         shown = self._shown if self._held is None else ""
+        # One write for all three: between two, the terminal would show a line without its status.
         again = f"\x1b[2m{shown}\x1b[0m" if shown else ""
         super()._write(f"{CLEAR if shown else ''}{text}{again}")
 

@@ -9,7 +9,9 @@ from steelyard.clusters.training.logs import container_status, replica_of
 from steelyard.clusters.training.progress import Pace, Progress, number, parse
 from steelyard.clusters.training.records import FailureView, lines
 from steelyard.clusters.training.view import JobView
-from steelyard.types import Json
+from steelyard.kube.objects import status_of
+from steelyard.kube.pods import waiting_state
+from steelyard.types import Json, sequence
 
 LAST_LINES = 12
 """Maximum number of a failed program's last lines that are shown at the end of a job."""
@@ -90,6 +92,7 @@ def ended(job: JobView) -> str:
         return "\n".join(sentences)
     cause = job.cause
     sentences = [f"{full_name(job)} failed{after}{with_}: {failed(cause) if cause else job.message}"]
+    # v1's own sentence says no more than the cause.
     if cause and job.message and "replica(s) failed" not in job.message:
         sentences.append(f"  {job.message}")
     return "\n".join([*sentences, *last_words(cause, "  its last lines:")])
@@ -132,11 +135,11 @@ def waiting(pods: Sequence[Json]) -> list[str]:
 
 
 def _waits(pod: Json) -> tuple[str, str]:
-    status = pod.get("status") or {}
-    state = (container_status(pod).get("state") or {}).get("waiting")
+    status = status_of(pod)
+    state = waiting_state(container_status(pod))
     if state:
         return str(state.get("reason") or ""), str(state.get("message") or "")
-    for condition in status.get("conditions") or ():
+    for condition in sequence(status, "conditions"):
         if (condition["type"], condition["status"]) == ("PodScheduled", "False"):
             return str(condition.get("reason") or ""), str(condition.get("message") or "")
     return "", ""

@@ -5,13 +5,13 @@ In that form `spec` is a list of replicas, each with its type and one container,
 Versions just before v1 had today's map of replicas, and the fields of the runPolicy beside it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import BY_NAME, TrainingFramework
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 _TYPE = ("replicaType", "replica_type", "mxReplicaType", "tfReplicaType", "type", "role", "name")
 _COUNT = ("replicas", "count", "num_replicas", "numReplicas")
@@ -99,7 +99,7 @@ def _entries(spec: object) -> tuple[list[object], str]:
 def _resource(
     document: Json, framework: TrainingFramework, specs: Json, rest: Json, notes: list[str]
 ) -> Json:
-    given = document.get("metadata") or {}
+    given = mapping(document, "metadata")
     if not given.get("name"):
         raise BadJob("metadata.name: is missing")
     metadata = {key: given[key] for key in ("name", "namespace", "labels", "annotations") if given.get(key)}
@@ -152,7 +152,7 @@ def _type(entry: Json, framework: TrainingFramework, where: str) -> str:
 
 def _template(entry: Json, where: str) -> Json:
     """The Pods' template, from whichever form the container was written in."""
-    given = entry.get("template") or {}
+    given = mapping(entry, "template")
     spec: Json = {**(given.get("spec") or {key: given[key] for key in given if key != "metadata"})}
     spec |= {key: entry[key] for key in _POD if key in entry}
     flat = {key: entry[key] for key in _CONTAINER if key in entry}
@@ -195,21 +195,17 @@ def _move_port(entry: Json, template: Json, framework: TrainingFramework, name: 
         container for container in template["spec"]["containers"] if container["name"] == framework.container
     )
     label = f"{framework.resource.kind.lower()}-port"
-    main["ports"] = [*(main.get("ports") or ()), {"name": label, "containerPort": int(port)}]
+    main["ports"] = [*sequence(main, "ports"), {"name": label, "containerPort": int(port)}]
 
 
 def _drop_variables(template: Json, notes: list[str]) -> None:
     for container in template["spec"]["containers"]:
         dropped = [
-            variable["name"] for variable in _variables(container) if variable["name"].startswith(_OURS)
+            variable["name"] for variable in sequence(container, "env") if variable["name"].startswith(_OURS)
         ]
         if dropped:
             container["env"] = [variable for variable in container["env"] if variable["name"] not in dropped]
             notes.append(f"left out, because the operator sets them: {', '.join(sorted(dropped))}")
-
-
-def _variables(container: Json) -> Iterator[Json]:
-    yield from container.get("env") or ()
 
 
 def _first(entry: Json, names: tuple[str, ...], default: Any) -> Any:

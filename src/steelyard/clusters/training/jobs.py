@@ -9,6 +9,7 @@ from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFrame
 from steelyard.clusters.training.view import JobView
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, BadRequest, Invalid, NotFound
+from steelyard.kube.objects import owner_references
 from steelyard.kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, TRAINING, Resource, resource_of
 from steelyard.types import Json
 
@@ -103,7 +104,7 @@ async def pods(cluster: Cluster, job: JobView) -> list[Json]:
 
 def owner(pod: Json) -> str | None:
     """The uid of its controller."""
-    owners: Sequence[Json] = pod["metadata"].get("ownerReferences") or ()
+    owners: Sequence[Json] = owner_references(pod)
     return next((str(reference["uid"]) for reference in owners if reference.get("controller")), None)
 
 

@@ -10,7 +10,9 @@ from steelyard.clusters.training.frameworks import KNOWN
 from steelyard.clusters.training.view import JobView
 from steelyard.kube.cluster import Cluster, LogLine, PodLogs
 from steelyard.kube.errors import ApiError, NotFound
-from steelyard.types import Json
+from steelyard.kube.objects import annotations_of, labels_of
+from steelyard.kube.pods import container_statuses, is_terminal
+from steelyard.types import Json, mapping
 
 MAIN = frozenset({*(framework.container for framework in KNOWN), "mpi"})
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -32,7 +34,7 @@ class Line:
 
 def replica_of(pod: Json) -> tuple[str, int]:
     """`worker-0`, and which attempt of it the Pod is."""
-    labels = pod["metadata"].get("labels") or {}
+    labels = labels_of(pod)
     attempt = str(labels.get(ATTEMPT, "0"))
     name = f"{labels.get(REPLICA_TYPE, 'pod')}-{labels.get(REPLICA_INDEX, '0')}"
     return name, int(attempt) if attempt.isdecimal() else 0
@@ -41,27 +43,27 @@ def replica_of(pod: Json) -> tuple[str, int]:
 def main_container(pod: Json) -> str:
     """The container that trains."""
     names = [str(container["name"]) for container in pod["spec"]["containers"]]
-    chosen = (pod["metadata"].get("annotations") or {}).get(DEFAULT_CONTAINER)
+    chosen = annotations_of(pod).get(DEFAULT_CONTAINER)
     return next((name for name in names if name == chosen or (not chosen and name in MAIN)), names[0])
 
 
 def container_status(pod: Json) -> Json:
     """Return the status of the main container; empty before there is one."""
     name = main_container(pod)
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    statuses = container_statuses(pod)
     return next((status for status in statuses if status["name"] == name), {})
 
 
 def has_started(pod: Json) -> bool:
     """Return whether there is a log to read."""
     status = container_status(pod)
-    state = status.get("state") or {}
+    state = mapping(status, "state")
     return "running" in state or "terminated" in state or bool(status.get("restartCount"))
 
 
 def has_ended(pod: Json) -> bool:
     """Return whether nothing more will be written."""
-    return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
+    return is_terminal(pod)
 
 
 class Tail:

@@ -13,8 +13,9 @@ from steelyard.clusters.training.records import (
     replica_of_status,
     time_of,
 )
+from steelyard.kube.objects import annotations_of, status_of
 from steelyard.kube.resource import Resource, resource_of
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 SPECS = re.compile("ReplicaSpecs$|^roles$")
 """Names of the fields that hold the replica types, of all kinds."""
@@ -31,7 +32,7 @@ class JobView:
     def __init__(self, resource: Json) -> None:
         self.resource = resource
         self._spec = _object(resource.get("spec"))
-        self._status: Json = resource.get("status") or {}
+        self._status: Json = status_of(resource)
 
     @property
     def kind(self) -> str:
@@ -60,12 +61,12 @@ class JobView:
 
     @property
     def program(self) -> str:
-        return str((self.resource["metadata"].get("annotations") or {}).get(PROGRAM, ""))
+        return str(annotations_of(self.resource).get(PROGRAM, ""))
 
     @cached_property
     def conditions(self) -> tuple[Json, ...]:
         """Ordered by last change."""
-        return tuple(self._status.get("conditions") or ())
+        return tuple(sequence(self._status, "conditions"))
 
     def holds(self, type: str) -> bool:
         return any(
@@ -112,7 +113,7 @@ class JobView:
         """Replicas wanted, by type; what the job leaves to its framework is seen in the status, and 1 before that."""
         fields = (_object(value) for name, value in self._spec.items() if SPECS.search(name))
         roles = next(filter(None, fields), {})
-        seen = Counter(str(replica["type"]) for replica in self._status.get("replicas") or ())
+        seen = Counter(str(replica["type"]) for replica in sequence(self._status, "replicas"))
         usual = {role: seen[role] if seen else 1 for role in roles}
         return {
             role: usual[role]
@@ -125,7 +126,7 @@ class JobView:
     def replicas(self) -> tuple[ReplicaView, ...]:
         """Every replica, also those of which the operator has said nothing yet."""
         known = {
-            replica.name: replica for replica in map(replica_of_status, self._status.get("replicas") or ())
+            replica.name: replica for replica in map(replica_of_status, sequence(self._status, "replicas"))
         }
         wanted = (ReplicaView(role, index) for role, n in self.counts.items() for index in range(n))
         return tuple({replica.name: known.get(replica.name, replica) for replica in wanted}.values())
@@ -149,7 +150,7 @@ class JobView:
 
     @cached_property
     def failures(self) -> tuple[FailureView, ...]:
-        return tuple(map(failure_of_status, self._status.get("failures") or ()))
+        return tuple(map(failure_of_status, sequence(self._status, "failures")))
 
     @property
     def cause(self) -> FailureView | None:
@@ -170,16 +171,16 @@ class JobView:
     @property
     def results(self) -> Json:
         """The results that the program reported."""
-        return dict(self._status.get("results") or {})
+        return dict(mapping(self._status, "results"))
 
     @property
     def outputs(self) -> Json:
-        return dict(self._status.get("outputs") or {})
+        return dict(mapping(self._status, "outputs"))
 
     @property
     def output_model(self) -> str:
         """The name of the Model that its output becomes; empty where it promises none."""
-        annotations = self.resource["metadata"].get("annotations") or {}
+        annotations = annotations_of(self.resource)
         said = _object(_object(self._spec.get("outputs")).get("model"))
         return str(said.get("name") or annotations.get(OUTPUT_MODEL) or "")
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steelyard.kube.pods import containers_of
 from steelyard.local.gpus import assignments
 from steelyard.local.gpus.assignments import Assignment
 from steelyard.local.gpus.devices import Device, Finder
@@ -152,7 +153,7 @@ class Gpus:
         """The variables of a container, which win over those of its manifest."""
         asks = {
             spec["name"]: assignments.asked(resources_of(spec), self.finder.vendor)
-            for spec in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
+            for spec in containers_of(pod["spec"])
         }
         assignment = self.ledger.held.get(pod["metadata"]["uid"])
         if assignment is None or not asks[container["name"]]:

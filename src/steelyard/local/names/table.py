@@ -7,8 +7,9 @@ Pure; `run.py` feeds it from informers and hands the results to the hosts file a
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from steelyard.kube.objects import labels_of, spec_of, status_of
 from steelyard.local.kubelet.network import host_name
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 SERVICE_NAME = "kubernetes.io/service-name"
 
@@ -30,7 +31,7 @@ class Table:
 def table(services: Iterable[Json], slices: Iterable[Json], pods: Iterable[Json] = ()) -> Table:
     by_service: dict[tuple[str, str], list[Json]] = {}
     for slice_ in slices:
-        name = (slice_["metadata"].get("labels") or {}).get(SERVICE_NAME, "")
+        name = labels_of(slice_).get(SERVICE_NAME, "")
         by_service.setdefault((slice_["metadata"]["namespace"], name), []).append(slice_)
     entries: list[Entry] = []
     forwards: dict[Address, tuple[Address, ...]] = {}
@@ -58,12 +59,12 @@ def is_readable(obj: Json) -> bool:
     """Tell whether `table` can read the object, a Service, an EndpointSlice or a Pod."""
     try:
         if "endpoints" in obj:
-            ports = [{"port": 1, "name": port.get("name")} for port in obj.get("ports") or ()]
+            ports = [{"port": 1, "name": port.get("name")} for port in sequence(obj, "ports")]
             service = {"metadata": obj["metadata"], "spec": {"ports": ports}}
             table([], [obj])
             _headless(service, [obj])
             _forwards(service, "", [obj])
-        elif "containers" in (obj.get("spec") or {}):
+        elif "containers" in spec_of(obj):
             table([], [], [obj])
         else:
             table([obj], [])
@@ -94,7 +95,7 @@ class _HostNames:
 
 def address_of(pod: Json) -> str | None:
     """The Pod's own address while it may use it."""
-    status = pod.get("status") or {}
+    status = status_of(pod)
     if pod["spec"].get("hostNetwork") or status.get("phase") in ("Succeeded", "Failed"):
         return None
     return status.get("podIP")
@@ -107,13 +108,13 @@ def names(service: Json, host: str = "") -> tuple[str, ...]:
 
 
 def _ready(endpoint: Json) -> bool:
-    return (endpoint.get("conditions") or {}).get("ready") is not False
+    return mapping(endpoint, "conditions").get("ready") is not False
 
 
 def _headless(service: Json, slices: list[Json]) -> list[Entry]:
     entries: list[Entry] = []
     for endpoint in (
-        endpoint for one in slices for endpoint in one.get("endpoints") or () if _ready(endpoint)
+        endpoint for one in slices for endpoint in sequence(one, "endpoints") if _ready(endpoint)
     ):
         for address in endpoint["addresses"]:
             entries.append((address, names(service)))
@@ -124,15 +125,15 @@ def _headless(service: Json, slices: list[Json]) -> list[Entry]:
 
 def _forwards(service: Json, address: str, slices: list[Json]) -> dict[Address, tuple[Address, ...]]:
     result: dict[Address, tuple[Address, ...]] = {}
-    for port in service["spec"].get("ports") or ():
+    for port in sequence(service["spec"], "ports"):
         if port.get("protocol", "TCP") != "TCP":
             continue
         behind = {
             (ip, target["port"])
             for one in slices
-            for target in one.get("ports") or ()
+            for target in sequence(one, "ports")
             if (target.get("name") or "") == (port.get("name") or "")
-            for endpoint in one.get("endpoints") or ()
+            for endpoint in sequence(one, "endpoints")
             if _ready(endpoint)
             for ip in endpoint["addresses"]
         }

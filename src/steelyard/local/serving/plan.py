@@ -95,11 +95,12 @@ def plan_server(
     if gpus is None:
         gpus = int(installed.variant == "cuda")
     available = available_memory()
+    port = usual_port(folder)
     serving = Serving(
         model=str(model.path.resolve()),
         name=name or model_name(folder),
         host="127.0.0.1",
-        port=str(_free(usual_port(folder))),
+        port=str(port if port_is_free(port) else free_port()),
         gpus=gpus,
         weights=model.weights,
         precision=model.precision,
@@ -130,7 +131,3 @@ def usual_port(folder: Path) -> int:
 def usual_url(folder: Path) -> str:
     """Base URL of the model in a folder, by which a run knows it."""
     return f"http://127.0.0.1:{usual_port(folder)}/v1"
-
-
-def _free(port: int) -> int:
-    return port if port_is_free(port) else free_port()

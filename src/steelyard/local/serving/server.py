@@ -73,7 +73,7 @@ class Server:
                 return
             self._close_line()
             self.restarts += 1
-            self._warn(f"the server {how(code)}: {self._last_error()}; it is started again")
+            self._warn(f"the server {how(code)}{self._why(code)}; it is started again")
             try:
                 await self._start_once()
                 failures = 0
@@ -127,12 +127,15 @@ class Server:
         lines = tail(plan.log)
         text = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
         raise ServerFailed(
-            f"{plan.kind.title} {how(ended.result())} after {time.monotonic() - began:.0f} s, before it was ready: "
-            f"{plan.kind.last_error(lines)}\n  The end of {plan.log}:\n{text}"
+            f"{plan.kind.title} {how(ended.result())} after {time.monotonic() - began:.0f} s, before it was ready"
+            f"{self._why(ended.result())}\n  The end of {plan.log}:\n{text}"
         )
 
-    def _last_error(self) -> str:
-        return self.plan.kind.last_error(tail(self.plan.log)) or "it wrote nothing"
+    def _why(self, code: int) -> str:
+        """Say why the server ended, after a colon, where its log tells that."""
+        number = code - 128 if code > 128 else max(0, -code)
+        why = self.plan.kind.last_error(tail(self.plan.log), number)
+        return f": {why}" if why else "" if number else ": it wrote nothing"
 
     def _close_line(self) -> None:
         if self._line is not None:

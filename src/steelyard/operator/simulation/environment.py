@@ -5,14 +5,14 @@ Each function does one thing to the objects of a `Simulator`, as a controller, a
 
 from typing import Any
 
-from steelyard.kube.objects import controller_of
+from steelyard.kube.objects import annotations_of, controller_of, status_of
 from steelyard.kube.resource import JOBS, PODS, REPLICA_SETS, Resource, resource_of
 from steelyard.operator.children import live
 from steelyard.operator.conditions import parse_time, time_text
 from steelyard.operator.names import owner_reference
 from steelyard.operator.simulation.resources import NAMESPACE
 from steelyard.operator.simulation.simulator import Simulator, seconds
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 FOREIGN = "somebody-elses"
 
@@ -100,10 +100,10 @@ def end_job(simulator: Simulator, job: Json, kind: str, reason: str = "") -> Non
 def stuck(simulator: Simulator, job: Json) -> bool:
     """A Pod that does not get on by itself: the operator has to see to it."""
     pod = pod_of(simulator, job)
-    status = (pod or {}).get("status") or {}
-    image = any("waiting" in container["state"] for container in status.get("containerStatuses") or ())
+    status = status_of(pod)
+    image = any("waiting" in container["state"] for container in sequence(status, "containerStatuses"))
     return image or any(
-        condition.get("reason") == "NodeNotReady" for condition in status.get("conditions") or ()
+        condition.get("reason") == "NodeNotReady" for condition in sequence(status, "conditions")
     )
 
 
@@ -178,7 +178,7 @@ def make_foreign(simulator: Simulator, resource: Resource, name: str, **metadata
 
 
 def is_foreign(obj: Json) -> bool:
-    return FOREIGN in (obj["metadata"].get("annotations") or {})
+    return FOREIGN in annotations_of(obj)
 
 
 def remove(simulator: Simulator, obj: Json) -> None:

@@ -1,6 +1,6 @@
 """Invariants of the exploration, as checks of a change: each returns what is wrong, or an empty text."""
 
-from steelyard.kube.objects import controller_of, true_condition
+from steelyard.kube.objects import controller_of, status_of, true_condition
 from steelyard.kube.resource import EVALUATIONS, JOBS
 from steelyard.kube.store import Key as StoreKey
 from steelyard.operator.children import live
@@ -9,7 +9,7 @@ from steelyard.operator.names import COMPONENT
 from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.lagging_caches import peek
 from steelyard.operator.simulation.simulator import Simulator, State
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 
 def foreign_touched(before: State, changed: set[StoreKey]) -> str:
@@ -26,14 +26,14 @@ def steps_taken_back(before: State, simulator: Simulator, key: Key) -> str:
     new, old = simulator.resource(), peek(stored.raw) if stored else None
     if not new or not old or old["metadata"]["uid"] != new["metadata"]["uid"]:
         return ""
-    was, is_now = old.get("status") or {}, new.get("status") or {}
+    was, is_now = status_of(old), status_of(new)
     if true_condition(old, "Finished") and was != is_now:
         return f"the end was changed: {was} became {is_now}"
-    milestones = was.get("milestones") or []
-    if (is_now.get("milestones") or [])[: len(milestones)] != milestones:
+    milestones = sequence(was, "milestones")
+    if sequence(is_now, "milestones")[: len(milestones)] != milestones:
         return f"milestones were taken back: {milestones} became {is_now.get('milestones')}"
-    for step, attempts in (was.get("attempts") or {}).items():
-        later = (is_now.get("attempts") or {}).get(step) or {"number": 0, "counted": 0}
+    for step, attempts in mapping(was, "attempts").items():
+        later = mapping(is_now, "attempts").get(step) or {"number": 0, "counted": 0}
         if (later["number"], later["counted"]) < (attempts["number"], attempts["counted"]):
             return f"attempts of {step} were taken back: {attempts} became {later}"
     return ""
@@ -55,7 +55,7 @@ def made_too_late(before: State, simulator: Simulator, changed: set[StoreKey]) -
         if true_condition(owner, "Finished"):
             return f"{key.name} was made for what has finished"
         asks = made["metadata"].get("labels", {}).get(COMPONENT) in {"client", "session"}
-        milestones = (owner.get("status") or {}).get("milestones") or ()
+        milestones = sequence(owner, "status", "milestones")
         if asks and owner["kind"] == EVALUATIONS.kind and "ClientSucceeded" in milestones:
             return f"{key.name} was made although the client had succeeded"
     return ""

@@ -30,7 +30,7 @@ from steelyard.operator.simulation.invariants import (
 )
 from steelyard.operator.simulation.resources import NAMESPACE
 from steelyard.operator.simulation.simulator import GROUPS, Simulator, State, differing, seconds
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 OPERATOR_MOVES = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before patch/status", "refused",
@@ -304,7 +304,7 @@ class EvaluationScenario(StepScenario):
         own = self._own(simulator, resource) if resource else []
         if not resource or session["metadata"]["name"] not in {child["metadata"]["name"] for child in own}:
             return ()
-        if "ClientSucceeded" in ((resource.get("status") or {}).get("milestones") or ()):
+        if "ClientSucceeded" in sequence(resource, "status", "milestones"):
             return ()
         clients = [child for child in own if "-client-" in child["metadata"]["name"]]
         return (

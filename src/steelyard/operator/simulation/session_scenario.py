@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from steelyard.kube.objects import controller_of, true_condition
+from steelyard.kube.objects import controller_of, status_of, true_condition
 from steelyard.kube.resource import CONFIG_MAPS, DEPLOYMENTS, SERVICES
 from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.exploration import Move
@@ -14,7 +14,7 @@ from steelyard.operator.simulation.scenarios import (
     take_name,
 )
 from steelyard.operator.simulation.simulator import Simulator
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 REPLICA_MOVES = frozenset(
     {"replica becomes ready", "replica is not ready", "replica finds no node", "runner crashes again and again",
@@ -79,7 +79,7 @@ def replicas_start(simulator: Simulator) -> bool:
     """Have one replica become ready that nothing keeps from it; False when there is none."""
     for deployment in deployments(simulator):
         pod = env.replica_pod(simulator, deployment)
-        status = (pod or {}).get("status") or {}
+        status = status_of(pod)
         stuck = "initContainerStatuses" in status or "containerStatuses" in status or "reason" in status
         if not stuck and status != (wanted := env.ready(simulator)) and not _ready(status):
             env.replica(simulator, deployment, wanted)
@@ -105,11 +105,11 @@ def replica_moves(simulator: Simulator, deployment: Json) -> list[Move]:
     ]
     if pod:
         moves.append(Move("replica deleted by hand", 1, lambda simulator: env.remove(simulator, pod)))
-    if not pod or not _ready(pod.get("status") or {}):
+    if not pod or not _ready(status_of(pod)):
         moves.append(move("replica becomes ready", 0, env.ready))
     return moves
 
 
 def _ready(status: Json) -> bool:
-    conditions = status.get("conditions") or ()
+    conditions = sequence(status, "conditions")
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

@@ -14,7 +14,7 @@ from steelyard.operator.conditions import time_text
 from steelyard.operator.training.job_status import status_fields
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.model import Counts, JobStatus, Tally, TrainingJob
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 ConditionType = Literal["Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended"]
 ENDS = frozenset({"Succeeded", "Failed"})
@@ -142,9 +142,9 @@ def make_status(
     """Make the whole status after `changes`. A finished job keeps the status that it has."""
     before: Json = status_of(job.resource)
     # Late changes of Pods must not alter the counts of a job that has ended.
-    if finished(before.get("conditions") or ()):
+    if finished(sequence(before, "conditions")):
         return dict(before)
-    after = tuple(before.get("conditions") or ())
+    after = tuple(sequence(before, "conditions"))
     for change in changes:
         after = apply_change(after, change, now)
     if finished(after) and status.completed is None:
@@ -167,7 +167,7 @@ def follows(before: Json, after: Json) -> bool:
 
 
 def _attempts(status: Json) -> list[tuple[str, int, int]]:
-    return [(entry["type"], entry["index"], entry["attempt"]) for entry in status.get("replicas") or ()]
+    return [(entry["type"], entry["index"], entry["attempt"]) for entry in sequence(status, "replicas")]
 
 
 def invalid(resource: Json, message: str, now: datetime) -> Json:
@@ -182,7 +182,7 @@ def name_conflict(resource: Json, message: str, now: datetime) -> Json:
 
 def _ended_early(resource: Json, reason: str, message: str, now: datetime) -> Json:
     before: Json = status_of(resource)
-    known = tuple(before.get("conditions") or ())
+    known = tuple(sequence(before, "conditions"))
     if finished(known):
         outputs = before.get("outputs")
         return (

@@ -6,7 +6,7 @@ from typing import Literal
 from steelyard.kube.objects import spec_of
 from steelyard.kube.pods import container_statuses, waiting_state
 from steelyard.operator.desired import Event
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 _EVENT_TYPES: dict[str, Literal["Normal", "Warning"]] = {
     "Succeeded": "Normal",
@@ -22,8 +22,8 @@ _USUAL_REASONS = frozenset({"ContainerCreating", "PodInitializing"})
 
 def status_events(resource: Json, before: Json, after: Json) -> Iterable[Event]:
     """The events of a change of status."""
-    known = {_identity(condition) for condition in before.get("conditions") or ()}
-    for condition in after.get("conditions") or ():
+    known = {_identity(condition) for condition in sequence(before, "conditions")}
+    for condition in sequence(after, "conditions"):
         if _identity(condition) not in known:
             yield from _condition_events(condition)
             if condition["type"] == "Created" and _has_template_policy(spec_of(resource)):
@@ -35,7 +35,7 @@ def _has_template_policy(spec: Json) -> bool:
     """Return whether a Pod template has a restart policy, which the replica type's policy overrides."""
     fields = [field for field in spec.values() if isinstance(field, dict)]
     types = [type for field in fields for type in field.values() if isinstance(type, dict)]
-    templates = [type.get("template") or {} for type in types]
+    templates = [mapping(type, "template") for type in types]
     return any(spec_of(template).get("restartPolicy") for template in templates)
 
 
@@ -64,7 +64,7 @@ def _exit_events(resource: Json, before: Json, after: Json) -> Iterable[Event]:
 
 
 def _replicas_and_failures(status: Json) -> Iterable[Json]:
-    return (*(status.get("failures") or ()), *(status.get("replicas") or ()))
+    return (*sequence(status, "failures"), *sequence(status, "replicas"))
 
 
 def _exit_of(entry: Json) -> tuple[str | None, int | None]:

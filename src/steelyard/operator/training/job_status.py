@@ -9,7 +9,7 @@ from typing import Any
 
 from steelyard.operator.conditions import parse_time, time_text
 from steelyard.operator.training.model import JobStatus, Replica, ReplicaId
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 NAMES = frozenset(
     {"replicas", "restarts", "disruptions", "failures", "restartAt", "startTime", "completionTime", "ports",
@@ -20,22 +20,22 @@ NAMES = frozenset(
 
 def read_status(status: Mapping[str, Any]) -> JobStatus:
     """Read what an earlier reconciliation wrote; a new job has an empty status."""
-    replicas = [_replica(entry) for entry in status.get("replicas") or ()]
+    replicas = [_replica(entry) for entry in sequence(status, "replicas")]
     ports = {
-        ReplicaId(entry["type"], entry["index"]): int(entry["port"]) for entry in status.get("ports") or ()
+        ReplicaId(entry["type"], entry["index"]): int(entry["port"]) for entry in sequence(status, "ports")
     }
     return JobStatus(
         replicas={replica.replica_id: replica for replica in replicas},
         restarts=int(status.get("restarts") or 0),
         disruptions=int(status.get("disruptions") or 0),
-        failures=tuple(status.get("failures") or ()),
+        failures=tuple(sequence(status, "failures")),
         restart_at=_time(status.get("restartAt")),
         started=_time(status.get("startTime")),
         completed=_time(status.get("completionTime")),
         ports=ports,
         framework=status.get("framework"),
         results=status.get("results"),
-        conditions=tuple(status.get("conditions") or ()),
+        conditions=tuple(sequence(status, "conditions")),
     )
 
 

@@ -14,7 +14,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import labels
 from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 PATH = "/var/steelyard/output"
 """Default folder of the output. A program always finds the folder in $STEELYARD_OUTPUT."""
@@ -49,7 +49,7 @@ def promised_output(job: TrainingJob) -> Output | None:
         Literal["Resource", "Platform"], job.annotations.get(labels.OUTPUT_REGISTER, "Resource").capitalize()
     )
     claim = job.annotations.get(labels.OUTPUT_CLAIM, "")
-    model = (job.spec.get("outputs") or {}).get("model")
+    model = mapping(job.spec, "outputs").get("model")
     if model:
         path, replica_id = model.get("path") or PATH, _writer(job, model.get("role"))
         return Output(model["name"], path, replica_id, register, "spec.outputs.model", claim)
@@ -67,7 +67,7 @@ def _writer(job: TrainingJob, role: str | None) -> ReplicaId:
         return ReplicaId(role, 0)
     definition = job.framework.definition or {}
     policy = job.spec.get("successPolicy") or definition.get("successPolicy") or {}
-    deciding = policy.get("roles") or () if isinstance(policy, dict) else ()
+    deciding = sequence(policy, "roles")
     by_name = {name.lower(): name for name in job.roles}
     leading = (by_name[name] for name in WRITERS if name in by_name and job.framework.definition is None)
     return ReplicaId((*deciding, *leading, *job.roles)[0], 0)
@@ -117,7 +117,7 @@ def mounted(pod: Json, job: TrainingJob, replica_id: ReplicaId) -> Json:
         _with_folder(main, output, None if own else mount) if container is main and main else container
         for container in spec["containers"]
     ]
-    volumes = list(spec.get("volumes") or ())
+    volumes = list(sequence(spec, "volumes"))
     if not own:
         volumes.append(volume)
     return {**pod, "spec": {**spec, "containers": containers, **({"volumes": volumes} if volumes else {})}}
@@ -125,11 +125,11 @@ def mounted(pod: Json, job: TrainingJob, replica_id: ReplicaId) -> Json:
 
 def _with_folder(container: Json, output: Output, mount: Json | None) -> Json:
     """Add the folder to a container and its environment; a variable that the user has set stays as it is."""
-    env = list(container.get("env") or ())
+    env = list(sequence(container, "env"))
     # The user's value wins, as everywhere: a program may need another folder's name.
     if all(variable["name"] != VARIABLE for variable in env):
         env.append({"name": VARIABLE, "value": output.path})
-    mounts = list(container.get("volumeMounts") or ())
+    mounts = list(sequence(container, "volumeMounts"))
     if mount is not None:
         mounts.append(mount)
     return {**container, "env": env, "volumeMounts": mounts}
@@ -161,9 +161,9 @@ def reader(job: TrainingJob, output: Output) -> tuple[Json, Json]:
     user, the usual user reads, and the step reports files that it may not read.
     """
     spec = spec_of(job.roles[output.replica_id.role].template)
-    pod = spec.get("securityContext") or {}
-    main = main_container(spec.get("containers") or [], job.framework) or {}
-    given = {**pod, **(main.get("securityContext") or {})}
+    pod = mapping(spec, "securityContext")
+    main = main_container(sequence(spec, "containers"), job.framework) or {}
+    given = {**pod, **mapping(main, "securityContext")}
     known = {name: given[name] for name in _IDENTITY if given.get(name) is not None}
     # The writer's own user can read its files, also with a mode that nobody else can.
     if "runAsUser" in known:
@@ -178,9 +178,9 @@ def reader(job: TrainingJob, output: Output) -> tuple[Json, Json]:
 def own_mount(job: TrainingJob, output: Output) -> tuple[Json, Json] | None:
     """Return the user's own volume and mount at the output's path or above it, if there is one."""
     spec = spec_of(job.roles[output.replica_id.role].template)
-    volumes = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
-    main = main_container(spec.get("containers") or [], job.framework) or {}
-    for mount in main.get("volumeMounts") or ():
+    volumes = {volume.get("name"): volume for volume in sequence(spec, "volumes")}
+    main = main_container(sequence(spec, "containers"), job.framework) or {}
+    for mount in sequence(main, "volumeMounts"):
         where = mount.get("mountPath") or ""
         below = os.path.isabs(where) and Path(output.path).is_relative_to(os.path.normpath(where))
         if below and "persistentVolumeClaim" in volumes.get(mount.get("name"), {}):

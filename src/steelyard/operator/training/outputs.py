@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.kube.objects import status_of
 from steelyard.kube.pods import container_statuses, terminated_state
 from steelyard.operator.children import Children, job_outcome, live, termination_message
 from steelyard.operator.jobs import Step, job_and_config, job_name
@@ -28,7 +27,7 @@ from steelyard.operator.training.output_folder import (
 from steelyard.operator.training.output_folder import source as source_of
 from steelyard.schema.names import place as location_of
 from steelyard.schema.names import resource_name
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 MEBIBYTE = 1 << 20
 CARRYING = "the output is being copied to storage"
@@ -55,7 +54,7 @@ def reconcile_output(
     output = promised_output(job)
     if output is None:
         return None
-    status: Json = dict(status_of(job.resource).get("outputs") or {})
+    status: Json = dict(mapping(job.resource, "status", "outputs"))
     match status.get("state"):
         case None | "Carrying":
             return _carrying(job, output, children, now, settings)

@@ -7,6 +7,7 @@ environment (never over the user's variables), and lets the last log lines of a 
 from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 
+from steelyard.kube.objects import labels_of
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training import output_folder
 from steelyard.operator.training.frameworks.framework import Framework, Placement, Value
@@ -20,7 +21,7 @@ from steelyard.operator.training.labels import (
 )
 from steelyard.operator.training.model import ReplicaId, Role, TrainingJob
 from steelyard.operator.training.policies import gang
-from steelyard.types import Json
+from steelyard.types import Json, mapping, sequence
 
 
 def selector(job: TrainingJob) -> dict[str, str]:
@@ -47,7 +48,7 @@ def pod(job: TrainingJob, replica_id: ReplicaId, attempt: int) -> Json:
     """Make the Pod of one attempt of a replica."""
     role = job.roles[replica_id.role]
     template = deepcopy(role.template)
-    metadata = template.get("metadata") or {}
+    metadata = mapping(template, "metadata")
     spec = template["spec"]
     own = {**labels(job, replica_id), ATTEMPT: str(attempt)}
     if replica_id == leader(job):
@@ -59,7 +60,7 @@ def pod(job: TrainingJob, replica_id: ReplicaId, attempt: int) -> Json:
             **metadata,
             "name": job.replica_name(replica_id),
             "namespace": job.namespace,
-            "labels": {**(metadata.get("labels") or {}), **own},
+            "labels": {**labels_of(template), **own},
             "ownerReferences": [owner_reference(job.resource)],
         },
         "spec": {**spec, "restartPolicy": restart_policy(role), **_network(job, replica_id, spec)},
@@ -92,11 +93,11 @@ def _complete_containers(job: TrainingJob, replica_id: ReplicaId, spec: Json) ->
     for container in spec["containers"]:
         container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
         if environment and (framework.every_container or container["name"] == main):
-            container["env"] = merged(environment, container.get("env") or [])
+            container["env"] = merged(environment, sequence(container, "env"))
         if replica_id in job.status.ports and container["name"] == main:
             # On the host's network two Pods of one node cannot have the framework's port both: an own one replaces it.
             name, port = framework.port_name, job.status.ports[replica_id]
-            ports = [entry for entry in container.get("ports") or [] if entry.get("name") != name]
+            ports = [entry for entry in sequence(container, "ports") if entry.get("name") != name]
             container["ports"] = [*ports, {"name": name, "containerPort": port, "hostPort": port}]
 
 
@@ -165,7 +166,7 @@ def _ports(job: TrainingJob, replica_id: ReplicaId) -> list[Json]:
     main = next(container for container in spec["containers"] if container["name"] == name)
     named = [
         {"name": port.get("name") or f"port-{port['containerPort']}", "port": port["containerPort"]}
-        for port in main.get("ports") or []
+        for port in sequence(main, "ports")
         if port.get("name") != framework.port_name
     ]
     return [_port(framework, framework.port_of(job, replica_id)), *named]

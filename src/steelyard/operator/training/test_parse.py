@@ -168,3 +168,11 @@ def test_no_replica_type_waits_for_itself() -> None:
     waits = {"dependsOn": [{"role": "Worker"}]}
     with pytest.raises(Invalid, match="Worker would wait for itself"):
         check(read(of_types({"Worker": {**ONE, **waits}})))
+
+
+@pytest.mark.parametrize("resources", ["all", {"requests": "all"}, {"limits": ["cpu"]}])
+def test_resources_of_another_shape_are_refused_and_not_taken_for_none(resources: Any) -> None:
+    template = make_template("pytorch")
+    template["spec"]["containers"][0]["resources"] = resources
+    with pytest.raises(Invalid, match=r"containers\[0\].*resources.* has to be an object, not "):
+        check(read(of_types({"Worker": {"template": template}})))

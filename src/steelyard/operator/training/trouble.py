@@ -10,13 +10,13 @@ from steelyard.kube.objects import status_of
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training import conditions
 from steelyard.operator.trouble import ERROR, names_error
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 
 def errored(job: Json, message: str, now: datetime) -> Json:
     """Make the status after an unexpected error; a finished job keeps its status."""
     before: Json = status_of(job)
-    known = before.get("conditions") or ()
+    known = sequence(before, "conditions")
     if conditions.finished(known) or any(names_error(condition, message) for condition in known):
         return dict(before)
     kind = "Running" if conditions.holds(known, "Created") else "Created"
@@ -34,7 +34,7 @@ def errored(job: Json, message: str, now: datetime) -> Json:
 
 def recovered(desired: Json) -> Json:
     """Remove the error of an earlier reconciliation from a status."""
-    known = desired.get("conditions") or ()
+    known = sequence(desired, "conditions")
     if not any(condition.get("reason") == ERROR for condition in known):
         return desired
     return {

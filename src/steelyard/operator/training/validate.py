@@ -11,7 +11,7 @@ from steelyard.operator.training.labels import NAME_LIMIT
 from steelyard.operator.training.model import Invalid, Role, Rule, TrainingJob
 from steelyard.operator.training.policies import failure_patterns as patterns
 from steelyard.schema.quantity import amount
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
@@ -70,21 +70,25 @@ def _containers(job: TrainingJob, role: Role) -> None:
             raise Invalid(f"{field}[{number}].name", "is required")
         if not container.get("image"):
             raise Invalid(f"{field}[{number}].image", "is required")
-        _resources(container.get("resources") or {}, f"{field}[{number}].resources")
+        _resources(container, f"{field}[{number}]")
     if job.framework.requires_container and job.framework.container not in names:
         raise Invalid(
             field, f"one of them has to be named {job.framework.container}; there are {', '.join(names)}"
         )
 
 
-def _resources(resources: Json, field: str) -> None:
+def _resources(container: Json, field: str) -> None:
     """A gang's needs are reckoned from them before any Pod is made that the API could refuse."""
     for which in ("requests", "limits"):
-        for name, value in (resources.get(which) or {}).items():
+        try:
+            amounts = mapping(container, "resources", which)
+        except TypeError as error:
+            raise Invalid(field, str(error)) from None
+        for name, value in amounts.items():
             try:
                 amount(str(value))
             except ValueError as error:
-                raise Invalid(f"{field}.{which}.{name}", str(error)) from None
+                raise Invalid(f"{field}.resources.{which}.{name}", str(error)) from None
 
 
 def _order(job: TrainingJob) -> None:

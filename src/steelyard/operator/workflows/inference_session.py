@@ -1,5 +1,6 @@
 """InferenceSession: a Deployment of the runner's replicas and a headless Service; Ready from one ready replica on."""
 
+import signal
 from dataclasses import replace
 from datetime import datetime
 
@@ -13,7 +14,7 @@ from steelyard.kube.pods import (
     terminated_state,
 )
 from steelyard.operator.attempts import ReconcileContext
-from steelyard.operator.children import Children, termination_message, waiting_image
+from steelyard.operator.children import SHELL_SIGNAL, Children, termination_message, waiting_image
 from steelyard.operator.conditions import History, Phase, failed, history_of, make_status, parse_time
 from steelyard.operator.desired import Desired
 from steelyard.operator.names import child_name
@@ -118,11 +119,19 @@ def _crashed(pods: list[Json], service: Json) -> str:
 def _crash_message(container: Json, service: Json) -> str:
     """Say how a container ended, how often it was started, and the line of its log that says why."""
     end = _last_end(container) or {}
+    exit_code, reason = end.get("exitCode"), end.get("reason", "")
+    # Not every runtime names the signal.
+    after = (exit_code or 0) - SHELL_SIGNAL
+    number = end.get("signal") or (after if 0 < after < signal.NSIG else 0)
     code, message = termination_message(end)
     if container["name"] == "runner" and (kind := kind_of_runner(service["runner"])):
-        message = kind.last_error(message.splitlines())
-    why = " ".join(part for part in (code, message) if part) or end.get("reason", "")
-    exited = f"exited {end['exitCode']}" if "exitCode" in end else "ended"
+        message = kind.last_error(message.splitlines(), number)
+    why = " ".join(part for part in (code, message) if part) or (
+        "" if reason == "Error" and number else reason
+    )
+    exited = f"exited {exit_code}" if exit_code is not None else "ended"
+    if number:
+        exited = f"was killed by signal {number}"
     starts = container.get("restartCount", 0) + 1
     started = "once" if starts == 1 else f"{starts} times"
     return f"{container['name']} {exited}, started {started}: {why}".rstrip(": ")

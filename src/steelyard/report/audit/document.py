@@ -144,6 +144,7 @@ def _limits(requirements: Sequence[Requirement], baseline: Baseline | None) -> I
     else:
         yield "What each test does not say stands with it below."
     models = {r.model_files for r in requirements}
+    # An endpoint may have been given other weights between two evaluations of one procedure.
     if len(models) > 1:
         yield "The tests were not all answered by the same model files: see the digests of each."
     elif models == {()}:
@@ -156,6 +157,8 @@ def _limits(requirements: Sequence[Requirement], baseline: Baseline | None) -> I
     if made:
         yield "The comparison covers chance in the choice of questions. It does not say why the systems differ."
     if made > 1:
+        # No correction as for runs: the tests of a procedure are different questions, and a reader picks none
+        # of them.
         yield f"Of {made} comparisons, one may look like more than chance by chance alone."
 
 

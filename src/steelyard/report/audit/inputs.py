@@ -76,6 +76,7 @@ async def read_report(identity: str, store: Store, folder: Path) -> AuditedRepor
     """Return the report of this id, and write its compact scores into `folder`. Raises ReportFailed."""
     raw = await store.get(NUMBERS)
     numbers = parse_numbers(ReportNumbers, raw, f"{store.url}/{NUMBERS}")
+    # Each file carries its own digest, so a whole report put in another's place would pass all of them.
     if (stored := numbers.names.get("report", identity)) != identity:
         raise ReportFailed("BadReport", f"{store.url} holds the report {stored}, not {identity}")
     entry = next((entry for entry in numbers.evidence if entry.what == "Scores"), None)
@@ -99,6 +100,8 @@ async def read_baseline(store: Store) -> Baseline:
 
 async def _download_checked(store: Store, file: Digest, folder: Path, named_by: str) -> Path:
     """Download the file; ReportFailed unless it has the digest that the document `named_by` names."""
+    # Named by digest: two audits have files of the same name, and the path in a document is not to be
+    # trusted.
     path = folder / f"{file.sha256}.parquet"
     await store.download(file.path, path)
     digest = await asyncio.to_thread(sha256_of, path)
@@ -114,6 +117,7 @@ async def _download_checked(store: Store, file: Digest, folder: Path, named_by: 
 def _read_compact(path: Path) -> pa.Table:
     try:
         table = with_status(pq.read_table(path))
+        # Texts of questions and answers stay behind: an audit is published, and its data need not be.
         kept = [(name, kind) for name, kind in KEPT_COLUMNS if name in table.column_names or name != CLUSTER]
         fields = [table.schema.field(name).with_type(kind) for name, kind in kept]
         return table.select([name for name, _ in kept]).cast(

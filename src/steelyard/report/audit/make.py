@@ -58,6 +58,7 @@ async def make_audit(request: Request, folder: Path) -> Audit:
     reports = [await read_report(key, store, folder) for key, store in request.reports.items()]
     for report in reports:
         _check_system(report, request.subject)
+    # By what they are about, not by the order of the request: equal audits have equal bytes.
     reports.sort(
         key=lambda report: (report.numbers.names.get("dataset", ""), report.numbers.rubric, report.id)
     )
@@ -103,6 +104,8 @@ def _is_share_of_right(scores: pa.Table, lead: Metric) -> bool:
     kept = without_left_out(scores)
     if lead.unit != "share" or lead.estimate.value is None or not right_or_wrong(kept):
         return False
+    # The first number of a rubric may be another one, such as a macro average, though its answers are right
+    # or wrong.
     return abs(float(values_of(kept).mean()) - lead.estimate.value) < CLOSE
 
 
@@ -122,6 +125,7 @@ async def _compare_with_baseline(
                 "the earlier audit has no report that corresponds to this one"
             )
         else:
+            # One earlier report at a time: its scores are read when its turn comes, and not kept.
             earlier = await baseline.scored(partner, folder)
             comparisons[report.id] = await asyncio.to_thread(compare, earlier, report.scored)
     return comparisons
@@ -146,6 +150,8 @@ def counterparts(
             partner = next((other for other in left if is_partner(report, other)), None)
             if identity not in selected and partner is not None:
                 selected[identity] = partner
+                # An earlier report is the partner of one report: two differences from it would be one finding
+                # shown twice.
                 left.remove(partner)
     return selected
 

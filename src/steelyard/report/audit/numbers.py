@@ -15,6 +15,7 @@ from steelyard.types import Json
 
 
 class _Numbers(BaseModel):
+    # Audits outlive versions: a report of a newer one may say more than is known here.
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
 

@@ -12,7 +12,7 @@ from steelyard.report.comparison.reports import Comparison, NotComparable
 from steelyard.report.evidence.audit_statement import report_page
 from steelyard.report.page.document import flat, named, run_date
 from steelyard.report.page.figures import intervals
-from steelyard.report.page.page import TILES
+from steelyard.report.page.page import BEST_AT_ZERO, TILES
 from steelyard.report.results import Figure, Metric, Table, Unit
 from steelyard.report.status import unit_of
 from steelyard.report.wording import count
@@ -57,7 +57,7 @@ def make_section(
 ) -> Section:
     numbers, comparison = requirement.report.numbers, requirement.comparison
     metrics = tuple(entry.metric for entry in numbers.metrics)
-    shares = [metric for metric in metrics if metric.unit == "share" and metric.name != "ece"]
+    shares = [metric for metric in metrics if metric.unit == "share" and metric.name not in BEST_AT_ZERO]
     where = in_test(requirements, requirement)
     return Section(
         number=requirement.number,

@@ -47,6 +47,7 @@ class Requirement:
     @property
     def model_files(self) -> tuple[str, ...]:
         """SHA-256 digests of the model's files, without our own record of their origin."""
+        # Our record of a model's origin changes with every upload; its weights may be the same.
         files = (entry for entry in self.report.numbers.evidence if entry.what == MODEL)
         return tuple(sorted(entry.sha256 for entry in files if not entry.path.startswith(OURS)))
 

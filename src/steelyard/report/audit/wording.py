@@ -19,6 +19,7 @@ WIDE = 10
 def of_hundred(share: float) -> str:
     """Return `97 of 100`; never all or none of 100 unless the share is exactly 1 or 0."""
     rounded = round(100 * share)
+    # "100 of 100" would say that no error was seen.
     if rounded == 100 and share < 1:
         return "more than 99 of 100"
     if rounded == 0 and share > 0:
@@ -30,6 +31,7 @@ def interval_of_hundred(estimate: Estimate) -> str:
     """Return `95 % interval: 96 to 98 of 100`, with its ends rounded outwards."""
     if estimate.low is None or estimate.high is None:
         return "no interval"
+    # Outwards, so that rounding never makes the interval narrower; the margin keeps 0.29 from becoming 28.
     low, high = math.floor(100 * estimate.low + 1e-9), math.ceil(100 * estimate.high - 1e-9)
     return f"95 % interval: {low} to {high} of 100"
 
@@ -117,6 +119,7 @@ def chance_sentence(comparison: Comparison) -> str:
     if comparison.difference.value == 0:
         return "The questions asked show no difference; a small one may still be there."
     beyond = low > 0 or high < 0
+    # Interval and test are different methods and may disagree near the border: then the sentence says so.
     if p >= SELDOM and not beyond:
         return (
             "This could be chance: if both were equally good, a difference as large would show up "

@@ -147,6 +147,7 @@ def compare(baseline: ScoredReport, system: ScoredReport) -> Comparison | NotCom
     row_ids = [np.unique(side.scores["_index_"].to_numpy()) for side in (baseline, system)]
     not_compared = np.union1d(*row_ids).size - common.size
     before, now = before.select(common), now.select(common)
+    # Equal files with another target column, or labels that were mended in between, are another question.
     if reason := _other_label(before, now):
         return NotComparable(reason)
     return Comparison(
@@ -175,6 +176,8 @@ def _difference_fields(before: _Side, now: _Side, binary: bool) -> dict[str, Any
         on_unit_scale = all(0 <= side.score.min() <= side.score.max() <= 1 for side in (before, now))
         estimate = score_difference(steps, clusters, 1.0 if on_unit_scale else None)
         p = p_value(steps, clusters)
+    # Power is computed for McNemar's test where it is the one that is used, else from the error that was
+    # seen.
     if binary and clusters is None and np.isin(steps, (-1.0, 0.0, 1.0)).all():
         least = least_discordant(n, differ / n)
     else:
@@ -223,6 +226,7 @@ def _side(scores: pa.Table, binary: bool) -> _Side:
     columns = {
         "_index_": scores["_index_"],
         "label": scores["label"],
+        # A failed row of an earlier version has null here; it counts as wrong, as everywhere.
         "correct": pc.cast(pc.coalesce(correct, pa.scalar(False)), pa.int64()),
         "score": pc.cast(correct, pa.float64()) if binary else pa.array(values_of(scores)),
     }
@@ -265,10 +269,12 @@ def _contingency(before: _Side, now: _Side) -> Contingency:
 def _changes(baseline: pa.Table, system: pa.Table, before: _Side, now: _Side) -> tuple[ChangedQuestions, ...]:
     steps = now.score - before.score
     worse, better = now.index[steps < 0], now.index[steps > 0]
+    # Stable: of equal losses the first rows are shown, in every run of this code.
     worse = worse[np.argsort(steps[steps < 0], kind="stable")]
     better = better[np.argsort(-steps[steps > 0], kind="stable")]
     candidates = now.index[(steps == 0) & (now.right < now.answer_counts)]
     was, is_now = _answer_counts(baseline, candidates), _answer_counts(system, candidates)
+    # By sets of answers: a system asked several times may say the same things in another number.
     otherwise = np.array(
         [index for index in candidates.tolist() if set(was[index]) != set(is_now[index])], np.int64
     )

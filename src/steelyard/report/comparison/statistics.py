@@ -5,6 +5,7 @@ system less that of the other. Answers to the same question are not independent,
 everywhere, or the cluster of questions where there are clusters.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +15,8 @@ from steelyard.report.statistics.intervals import Estimate, mean, too_rare
 
 MOST_SUMS = 1 << 22
 """Number of possible sums above which a normal distribution replaces the permutation distribution."""
+MOST_UNIT = 1 << 62
+"""Sum of all differences, in whole units of one answer, above which these are counted as fractions."""
 MOST_COUNTED = 16
 """Most differences for which all choices of signs are enumerated (65,536)."""
 MOST_DRAWN = 2000
@@ -49,6 +52,8 @@ def share_difference(differences: Floats, clusters: Integers | None = None) -> E
     if sums.count == 1 < n:
         return Estimate(value, None, None, "no interval: one cluster", n)
     if sums.count == n:
+        # The two added questions, on which each system wins once: without them, agreement everywhere would
+        # have no width.
         values, quantile, clustered = np.append(differences, [-1.0, 1.0]), Z_TAIL, ""
         centre, error = float(values.mean()), float(values.std() / np.sqrt(n + 2))
     else:
@@ -60,6 +65,8 @@ def share_difference(differences: Floats, clusters: Integers | None = None) -> E
         )
     low, high = max(-1.0, centre - quantile * error), min(1.0, centre + quantile * error)
     method = f"Bonett and Price (2012), paired by question ({n:,} questions{clustered})"
+    # The interval is around a shrunken centre and may leave out the value itself where all questions differ
+    # alike.
     return Estimate(value, min(value, low), max(value, high), method, n, error)
 
 
@@ -113,10 +120,12 @@ def p_value(differences: Floats, clusters: Integers | None = None) -> PValue:
         return PValue(float((np.abs(reachable) >= observed).mean()), method)
     if sums.size <= MOST_DRAWN:
         method = f"sign-flip permutation test ({DRAWS:,} draws, seed {SEED}; {sums.size:,} {what})"
+        # The observed choice of signs counts as drawn: without it p could be 0, which no sample shows.
         return PValue((1 + _count_extreme_draws(sums, observed)) / (1 + DRAWS), method)
     from scipy.special import stdtr
 
     n = all_sums.size
+    # The error of the sum, not of the mean: clusters of any size have one sum each.
     error = float(np.sqrt(((all_sums - all_sums.mean()) ** 2).sum() * n / (n - 1)))
     p = float(2 * stdtr(n - 1, -abs(float(all_sums.sum())) / error))
     return PValue(p, f"Student's t test for pairs ({sums.size:,} {what})")
@@ -126,6 +135,7 @@ def _count_extreme_draws(sums: Floats, observed: float) -> int:
     """Return how many drawn choices of signs have a sum that is at least as far from zero as `observed`."""
     random = np.random.default_rng(SEED)
     extreme = 0
+    # In blocks: all draws at once of 2,000 differences would take 160 MB.
     for start in range(0, DRAWS, 500):
         size = min(500, DRAWS - start)
         signs = random.integers(0, 2, size=(size, sums.size), dtype=np.int8) * 2.0 - 1.0
@@ -151,7 +161,10 @@ def share_p_value(
     Fisher's randomisation test for pairs: the distribution of the sum of `±difference` over all choices of signs, in
     whole units of one answer, without random numbers. With clusters, the sum of a cluster changes its sign as a whole.
     """
-    unit = int(np.lcm.reduce(np.concatenate([answer_counts, other_asked])))
+    # Python's integers: numpy's wrap around without a word, as where 1 to 50 answers to a question count.
+    unit = math.lcm(*np.unique(np.concatenate([answer_counts, other_asked])).tolist())
+    if unit > MOST_UNIT // max(1, right.size):
+        return p_value(right / answer_counts - other_right / other_asked, clusters)
     steps = right * (unit // answer_counts) - other_right * (unit // other_asked)
     if clusters is not None:
         steps = _cluster_sums(steps.astype(np.float64), clusters).astype(np.int64)
@@ -199,5 +212,7 @@ def _coin_distribution(count: int) -> Floats:
 
 def _convolve(a: Floats, b: Floats) -> Floats:
     size = a.size + b.size - 1
+    # Directly, the convolution of two distributions with a million sums would take hours.
     spectrum = np.fft.rfft(a, size) * np.fft.rfft(b, size)
+    # Rounding of the transform leaves tiny negative probabilities.
     return np.clip(np.fft.irfft(spectrum, size), 0.0, None)

@@ -232,3 +232,12 @@ def test_paired_intervals_cover_and_tests_keep_their_size(n: int, gain: float, a
         alarms += share_p_value(second.astype(np.int64), one, first.astype(np.int64), one).p < 0.05
     assert 0.94 <= held / 3000 <= 0.985
     assert gain or alarms / 3000 <= 0.05
+
+
+def test_numbers_of_answers_without_a_small_common_multiple_are_counted_as_fractions() -> None:
+    counts = np.arange(1, 60, dtype=np.int64)
+    right, other = np.maximum(counts - 1, 0), counts
+    result = share_p_value(right, counts, other, counts)
+    steps = right / counts - other / counts
+    assert result == p_value(steps)
+    assert result.p < 0.001

@@ -125,6 +125,7 @@ def key_id(key: "Ed25519PublicKey") -> str:
 
     public = key.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
     described = {"keytype": "ed25519", "keyval": {"public": public}, "scheme": "ed25519"}
+    # Sorted and without blanks, which for these texts is the canonical JSON that securesystemslib digests.
     return hashlib.sha256(orjson.dumps(described, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -136,6 +137,7 @@ def signing_key(path: Path) -> "Ed25519PrivateKey":
 
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)
+    # TypeError is what the library raises for a key with a password.
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise UsageError(f"--sign-key {path}: {_reason(error)}") from error
     if not isinstance(key, Ed25519PrivateKey):
@@ -172,6 +174,7 @@ def _check_signature(
     own = [signature for keyid, signature in signatures if keyid == key_id(key)]
     if not own:
         raise BadAttestation("is not signed by this key")
+    # Every signature that names this key has to be right: one that is wrong was put there by somebody else.
     for signature in own:
         try:
             key.verify(signature, _pre_authentication_encoding(payload))

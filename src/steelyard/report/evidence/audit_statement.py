@@ -30,6 +30,7 @@ def audit_statement(page: bytes, numbers: bytes) -> bytes:
                 subjects.append(NamedFile(entry["path"], entry["sha256"]))
                 continue
             if (entry["what"], entry["path"]) == ("Report", "report.html"):
+                # The audit keeps a copy of the report's page, so it is among what the statement vouches for.
                 subjects.append(NamedFile(report_page(report), entry["sha256"]))
             configuration.append(
                 NamedFile(f"report {report}: {entry['what']}: {entry['path']}", entry["sha256"])

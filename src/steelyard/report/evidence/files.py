@@ -1,6 +1,6 @@
 """Files of a report: their folders, checks of their digests, and files among them that no evidence names."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -31,6 +31,16 @@ class Check:
 
 def fault(what: str) -> Check:
     return Check(what, "fault")
+
+
+async def checks_of_edited(name: str, checks: AsyncIterator[Check]) -> AsyncIterator[Check]:
+    """Yield the checks; where the document `name` is not shaped as Steelyard writes it, a fault ends them."""
+    try:
+        async for check in checks:
+            yield check
+    # Whoever edits a document may put anything anywhere: what cannot be read is a fault, and no failure of ours.
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        yield fault(f"{name}: is not as Steelyard writes it: {type(error).__name__}: {error}")
 
 
 def read_bytes(path: Path) -> bytes | None:
@@ -122,6 +132,7 @@ def _has_folder(what: str, folders: ReportFolders) -> bool:
 
 def _digest_fault(entry: JsonValue, folders: ReportFolders) -> str:
     inside = Path(entry["path"])
+    # The report may come from anybody: no path in it may make the verification read files elsewhere.
     if inside.is_absolute() or ".." in inside.parts:
         return f"{entry['path']} leads out of the folder"
     path = folders.path_of(entry["what"], entry["path"])
@@ -140,6 +151,8 @@ def extra_files(evidence: Sequence[JsonValue], folders: ReportFolders) -> Iterat
         for entry in evidence
         if (path := folders.path_of(entry["what"], entry["path"])) is not None
     }
+    # A file that nothing names changes no number, but whoever reads the folder by eye may take it for
+    # evidence.
     extra = sorted(path for path in _files_present(folders) if path.absolute() not in named)
     for path in extra[:MOST_NAMED]:
         yield Check(

@@ -22,7 +22,10 @@ def copy_rubric_files(rubrics: Sequence[Rubric], where: Mapping[str, str], folde
     copies: dict[str, Path] = {}
     for rubric in rubrics:
         for path in getattr(rubric, "files", ()):
+            # Recorded under the name in the rubric's argument, so that scoring again asks for it by the same
+            # one.
             name = given.get(path, path)
+            # Two rubrics may read the same file; the report keeps one copy of it.
             if name not in copies:
                 target = _unused_path(folder / RUBRIC_FOLDER, Path(name).name, set(copies.values()))
                 target.parent.mkdir(exist_ok=True)

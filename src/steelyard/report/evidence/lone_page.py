@@ -18,7 +18,11 @@ PAGES = {"report": "report.html", "audit": "index.html"}
 _SCRIPT = re.compile(rb"<script>(.*?)</script>", re.S)
 _ANY_SCRIPT = re.compile(rb"<script\b", re.I)
 _DATA = re.compile(rb'<script type="application/json".*?</script>', re.S)
-_POLICY = re.compile(rb'Content-Security-Policy" content="([^"]*)"')
+_POLICY = re.compile(
+    rb'\A<!DOCTYPE html>\s*<html[^<>]*>\s*<head>\s*<meta charset="utf-8">\s*'
+    rb'<meta http-equiv="Content-Security-Policy" content="([^"]*)">'
+)
+"""The policy at the very beginning of a page: one in a comment, or behind other elements, would bind nothing."""
 
 
 def check_lone_page(page: bytes, kind: str) -> Iterator[Check]:
@@ -87,13 +91,22 @@ def _check_scripts(page: bytes) -> Iterator[Check]:
     known = files("steelyard.report.page").joinpath("templates/rows.js").read_bytes()
     scripts = _SCRIPT.findall(page)
     strange = [script for script in scripts if script.strip() != known.strip()]
+    # Any spelling of the element: browsers run `<SCRIPT type=module>` as well.
     marked = len(_ANY_SCRIPT.findall(page)) - len(scripts)
-    policy = _POLICY.search(page)
+    policy = _POLICY.match(page)
     allowed = policy[1].decode(errors="replace") if policy else ""
-    hashes = [f"sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}" for script in scripts]
+    hashes = [f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" for script in scripts]
+    # The whole policy, not its parts: a directive more could allow what the others forbid, such as event handlers.
+    expected = "; ".join(
+        [
+            "default-src 'none'",
+            "style-src 'unsafe-inline'",
+            *([f"script-src {' '.join(hashes)}"] if hashes else []),
+        ]
+    )
     if strange:
         yield fault("the page: has a script that is not Steelyard's")
-    elif not allowed.startswith("default-src 'none'") or any(digest not in allowed for digest in hashes):
+    elif allowed != expected:
         yield fault("the page: its Content-Security-Policy is not the one that Steelyard writes")
     elif marked > page.count(b'<script type="application/json"'):
         yield fault("the page: has a script element of another kind than Steelyard writes")
@@ -103,6 +116,7 @@ def _check_scripts(page: bytes) -> Iterator[Check]:
 
 def _check_shown(page: bytes, numbers: JsonValue) -> Iterator[Check]:
     """Compare what a person reads with the JSON inside: the headline, and every digest."""
+    # Without the JSON inside, which would contain every headline and digest that is looked for.
     text = html.unescape(_DATA.sub(b"", page).decode(errors="replace"))
     headline = str(numbers.get("headline"))
     yield (

@@ -47,7 +47,9 @@ def check_model(evidence: Sequence[JsonValue], model: Path) -> Iterator[Check]:
     if not model.exists():
         yield fault(f"{model}: there is no such folder or file")
         return
-    here = {model.name: model} if model.is_file() else _files_of(model)
+    here = {path.relative_to(model).as_posix(): path for path in files_below(model)}
+    if model.is_file():
+        here = {model.name: model}
     same = sorted(here.keys() & served.keys())
     try:
         digests = sha256_of_all([here[name] for name in same])
@@ -75,10 +77,6 @@ def _names_a_file(entry: JsonValue) -> TypeGuard[Mapping[str, str]]:
     return isinstance(entry, dict) and all(
         isinstance(entry.get(name), str) for name in ("what", "path", "sha256")
     )
-
-
-def _files_of(folder: Path) -> dict[str, Path]:
-    return {path.relative_to(folder).as_posix(): path for path in files_below(folder)}
 
 
 def _extra(names: Sequence[str], served: Mapping[str, str]) -> Iterator[Check]:

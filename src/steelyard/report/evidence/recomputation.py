@@ -70,6 +70,7 @@ def check_figures(numbers: JsonValue, folders: ReportFolders) -> Iterator[Check]
         scoring["rubrics"], score_files(scoring["rubrics"]), results, strict=True
     ):
         path = folders.report / name
+        # Which files are missing is said by the check of digests; here is what can still be computed.
         if not path.is_file():
             continue
         try:
@@ -131,6 +132,8 @@ def _table_difference(before: pa.Table, now: pa.Table) -> str:
         if before[name].equals(now[name]):
             continue
         old, new = before[name].to_pylist(), now[name].to_pylist()
+        # Arrow's `equals` is exact; scores may differ in the last bit between versions of a numerical
+        # library.
         rows = [k for k in range(len(new)) if not _equal(old[k], new[k])]
         if rows:
             index = now["_index_"][rows[0]].as_py()
@@ -170,6 +173,8 @@ def _check_drawn(drawn: Report, scored: Scored, folders: ReportFolders) -> Itera
     made = {
         path: data
         for path, data in made.items()
+        # Compared by content before: another version of Parquet's library writes other bytes of the same
+        # rows.
         if not path.endswith(".parquet") and not path.startswith(document.RUBRIC_FOLDER)
     }
     for path, data in made.items():
@@ -244,6 +249,7 @@ def _equal(one: JsonValue, other: JsonValue) -> bool:
         return math.isclose(one, other, rel_tol=CLOSE, abs_tol=1e-12) or (
             math.isnan(one) and math.isnan(other)
         )
+    # `True == 1` and `1 == 1.0` in Python; a report with one in place of the other is another file.
     return bool(one == other) and type(one) is type(other)
 
 

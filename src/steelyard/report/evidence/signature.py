@@ -53,6 +53,7 @@ def check_attestation(signature: AttestationCheck) -> Iterator[Check]:
         return
     try:
         right = payload == signature.expected()
+    # The numbers may have been edited to anything; then they are not what was signed.
     except (LookupError, TypeError, ValueError):
         right = False
     yield (

@@ -1,5 +1,8 @@
+import copy
 import json
 import random
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +160,37 @@ async def test_a_changed_page_is_found_without_its_attestation(tmp_path: Path, n
     data[place] ^= 1
     (tmp_path / name).write_bytes(data)
     assert await faults(folders, None)
+
+
+REPLACEMENTS: tuple[Any, ...] = (None, 5, "x", [], {}, [5], ["x"])
+
+
+def edited(value: Any, inside: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The places in a document, two of each list."""
+    inner = (
+        value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    )
+    for name, part in inner:
+        yield (*inside, name)
+        yield from edited(part, (*inside, name))
+
+
+async def test_a_report_that_was_edited_to_anything_has_a_fault_and_ends_no_check(tmp_path: Path) -> None:
+    folders = await make_folder(tmp_path)
+    shutil.rmtree(folders.dataset)
+    document = json.loads((tmp_path / "report.json").read_text())
+    parts = ("scoring", "evidence", "datasetView", "more", "rows", "counts", "metrics")
+    for place in [place for place in edited(document) if place[0] in parts]:
+        for new in REPLACEMENTS:
+            changed = copy.deepcopy(document)
+            parent = changed
+            for name in place[:-1]:
+                parent = parent[name]
+            if parent[place[-1]] == new:
+                continue
+            parent[place[-1]] = new
+            (tmp_path / "report.json").write_text(json.dumps(changed))
+            assert await faults(folders), (place, new)
 
 
 async def test_what_cannot_be_checked_is_said(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from steelyard.report.evidence.files import (
     Check,
     ReportFolders,
     check_digests,
+    checks_of_edited,
     extra_files,
     fault,
     files_elsewhere,
@@ -73,6 +74,13 @@ async def verify_report(
 
     `within_audit` leaves out what cannot be checked: the audit says it for all its reports.
     """
+    async for check in checks_of_edited(NUMBERS, _checks(folders, key, within_audit)):
+        yield check
+
+
+async def _checks(
+    folders: ReportFolders, key: Ed25519PublicKey | None, within_audit: bool
+) -> AsyncIterator[Check]:
     files = _read_files(folders)
     if files.page is not None and files.alone:
         for check in check_lone_page(files.page, "report"):
@@ -88,7 +96,10 @@ async def verify_report(
         yield fault(f"{NUMBERS}: is not the JSON of a report")
         return
     statement = AttestationCheck(
-        folders.report, key, lambda: report_statement(files.page or b"", files.raw or b"")
+        # Made when it is compared: of an edited report it may raise.
+        folders.report,
+        key,
+        lambda: report_statement(files.page or b"", files.raw or b""),
     )
     if not within_audit:
         for check in (*say_who_vouches(statement), *say_what_is_unchecked(folders)):
@@ -121,6 +132,7 @@ async def _recompute(numbers: JsonValue, folders: ReportFolders, files: _ReportF
     counted = [check async for check in check_row_counts(folders)]
     for check in counted:
         yield check
+    # Scores of rows that were put in or taken out prove nothing, whatever they are.
     if any(check.state == "fault" for check in counted):
         yield Check("scoring again: the outputs are not what their manifest says", "unchecked")
         return

@@ -23,7 +23,7 @@ from steelyard.report.evidence.audit_statement import (
     audit_statement,
     report_page,
 )
-from steelyard.report.evidence.files import Check, ReportFolders, fault, read_bytes
+from steelyard.report.evidence.files import Check, ReportFolders, checks_of_edited, fault, read_bytes
 from steelyard.report.evidence.lone_page import check_lone_page, check_page_numbers, how_to_get, parse_json
 from steelyard.report.evidence.model_files import check_model
 from steelyard.report.evidence.recomputation import UNREADABLE, compare_numbers, first_differing_byte
@@ -60,6 +60,13 @@ async def verify_audit(
     model: Path | None = None,
 ) -> AsyncIterator[Check]:
     """Yield every check: first what cannot be checked, then the audit, its reports, and the `model` that they asked."""
+    async for check in checks_of_edited(AUDIT_NUMBERS, _checks(folder, key, page_name, model)):
+        yield check
+
+
+async def _checks(
+    folder: Path, key: Ed25519PublicKey | None, page_name: str, model: Path | None
+) -> AsyncIterator[Check]:
     page, raw = read_bytes(folder / page_name), read_bytes(folder / AUDIT_NUMBERS)
     if page is not None and raw is None and not (folder / ATTESTATION).exists():
         for check in check_lone_page(page, "audit"):

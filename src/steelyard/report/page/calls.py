@@ -62,6 +62,7 @@ def endings(manifest: Manifest, tokens: Tokens) -> list[tuple[str, int]]:
 
     The output holds the reasons where its schema has a column for them; unknown ones are counted without it, too.
     """
+    # The union takes the larger count: an ending that both name is one answer, not two.
     reasons = Counter(manifest.unknownEndings) | tokens.finished
     return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
 

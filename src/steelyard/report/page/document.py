@@ -251,6 +251,7 @@ def _numbers(subject: Subject, findings: Found, evidence: Sequence[Evidence]) ->
             **({"files": dict(subject.rubric_files)} if subject.rubric_files else {}),
         },
         "run": dict(subject.run),
+        # Only where it is known, so that reports of earlier versions are drawn again byte for byte.
         **({"servers": [dict(server) for server in subject.servers]} if subject.servers else {}),
         "rows": subject.manifest.rows.model_dump(),
         **_found_by(lead),

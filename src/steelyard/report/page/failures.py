@@ -37,7 +37,10 @@ def wrong_questions(scores: pa.Table) -> pa.Table:
         else pa.nulls(wrong.num_rows, pa.float64())
     )
     confidences = pa.table({"_index_": wrong["_index_"], "probability": sure})
+    # On one thread: with several, the order of the groups differs from run to run, and the page with it.
     questions = confidences.group_by("_index_", use_threads=False).aggregate([("probability", "max")])
+    # Confident mistakes first: they tell most about a system. Ties by row, so that the page is the same each
+    # time.
     return questions.sort_by([("probability_max", "descending"), ("_index_", "ascending")])
 
 

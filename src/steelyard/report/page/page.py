@@ -22,7 +22,9 @@ from steelyard.report.results import Figure, Metric, Results
 
 FORMAT = "0.1"
 """Version of the page and of report.json. Rendering adds no other version, no host and no time."""
-TILES = frozenset({"answered", "f1_macro", "ece", "brier"})
+BEST_AT_ZERO = frozenset({"calibration_error", "ece"})
+"""Shares that are best at 0: on one axis with others they would mislead. Reports of earlier versions say `ece`."""
+TILES = frozenset({"answered", "f1_macro", "brier", *BEST_AT_ZERO})
 MOST_EVIDENCE = 60
 """Files of one sort that the page lists; report.json lists all."""
 
@@ -173,6 +175,7 @@ def page_of(kind: str, title: str, numbers: dict[str, Any], *, script: str = "",
         "kind": kind,
         "title": title,
         "format": FORMAT,
+        # Our own files, the only ones that are not escaped.
         "style": Markup(_text("page.css")),
         "script": Markup(code),
         "script_hash": _hash(code),

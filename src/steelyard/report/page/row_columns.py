@@ -41,9 +41,11 @@ class Drawn:
         texts += [values for columns in self.scores for values in columns[2:]]
         size = 0
         for k in range(start, min(len(self), start + most_rows)):
+            # In bytes, not in characters: a text of Chinese or emoji is three or four times as long.
             size += ROW_BYTES + sum(len((values[k] or "").encode()) for values in texts)
             size += len(self.pictures[k]) if self.pictures else 0
             size += sum(len(str(error)) for error in self.errors.get(k, ()))
+            # At least one row, however long: a page without rows would never come to an end.
             if size > most_bytes and k > start:
                 return k
         return min(len(self), start + most_rows)
@@ -149,6 +151,7 @@ def _scored(table: pa.Table) -> tuple[list[int | None], list[float | None], Text
     """
     right: list[int | None] = table["correct"].cast(pa.int8()).to_pylist()
     score = pc.round(table["score"], 4)
+    # JSON has no NaN and no infinity; the browser's parser would refuse the whole page.
     finite: list[float | None] = pc.if_else(pc.is_finite(score), score, None).to_pylist()
     prediction, label = (
         [cut(value, MOST_VERDICT) for value in _list(table[name])] for name in ("prediction", "label")
@@ -166,6 +169,9 @@ def _pictures(question: pa.Table) -> list[str] | None:
     if lengths.size != 1 or round(lengths[0] ** 0.5) ** 2 != lengths[0] or lengths[0] > MOST_SIDE**2:
         return None
     values = np.asarray(whole.flatten(), dtype=np.float64).reshape(-1, lengths[0])
+    # A vector may hold NaN, and nulls become it: there is no grey for them.
+    if not np.isfinite(values).all():
+        return None
     low, high = values.min(axis=1, keepdims=True), values.max(axis=1, keepdims=True)
     scale = np.divide(16, high - low, out=np.zeros_like(low), where=high > low)
     letters = (97 + np.rint(scale * (values - low))).astype(np.uint8)

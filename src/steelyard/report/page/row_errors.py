@@ -95,6 +95,7 @@ async def read_records(store: Store) -> Records:
     files = []
     async for info in store.list(layout.ERRORS):
         name = info.key.removeprefix(layout.ERRORS)
+        # Manifests that list no parts are those of a run's judged output, whose errors are the run's own.
         if counted and "part" + name.removeprefix("errors") not in counted:
             continue
         data = await store.get(info.key)

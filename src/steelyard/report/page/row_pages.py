@@ -53,6 +53,8 @@ class RowPages:
         start = 0
         while start < len(drawn):
             end = drawn.fitting(start, PAGE_ROWS, PAGE_BYTES)
+            # The rest waits for the next rows, so that the cut of pages does not depend on how the output is
+            # cut into files.
             if end == len(drawn) and not last:
                 break
             self._page(drawn.data(self._rubrics, start, end), end - start)
@@ -65,6 +67,8 @@ class RowPages:
         name = f"{count(self._before + 1)} to {count(end)}"
         links = [("All of the report", "../report.html")]
         links += [("The rows before", _name(number - 1))] if number > 1 else []
+        # The next page is linked before it is written: that there will be one follows from the number of
+        # rows.
         links += [("The rows after", _name(number + 1))] if end < self._total else []
         path = f"{FOLDER}/{_name(number)}"
         sentence = f"Rows {name} of {count(self._total)}, in the order of the output."

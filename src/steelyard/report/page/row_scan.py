@@ -106,6 +106,7 @@ class Reading:
 def question_reader(dataset: Sequence[Path], indexes: Integers | None) -> Ask:
     """Return a function that gives whole rows of the dataset by `_index_`, in the order of the call."""
     tables = [memory_mapped(path) if indexes is None else _some(path, indexes) for path in dataset]
+    # Files of one dataset may lack a column that others have; missing values are null.
     whole = pa.concat_tables(tables, promote_options="default")
     order = np.argsort(whole["_index_"].to_numpy(), kind="stable")
     known = whole["_index_"].to_numpy()[order]

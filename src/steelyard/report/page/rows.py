@@ -48,8 +48,10 @@ def choose(indexes: Integers, wrong: Sequence[int], times: int, most: int = MOST
     room = max(1, most // max(1, times))
     if every.size <= room:
         return Chosen(every, 0, every.size)
+    # Half the room for what went right: only mistakes would give a wrong picture of the whole.
     first = np.asarray(wrong[: room // 2], dtype=np.int64)
     others = np.setdiff1d(every, first)
+    # Evenly and not at random: the same output gives the same page, and rows of every part of the dataset.
     spread = others[np.linspace(0, others.size - 1, room - first.size).round().astype(np.int64)]
     return Chosen(np.union1d(first, spread), int(first.size), every.size)
 

@@ -102,6 +102,19 @@ def test_conversations_and_pictures_are_told_from_text() -> None:
     )
 
 
+@pytest.mark.parametrize("strange", [float("nan"), float("inf"), None])
+def test_vectors_with_numbers_without_a_size_are_no_pictures(strange: float | None) -> None:
+    question = pa.table({"x": pa.array([[0.0] * 15 + [strange]], pa.list_(pa.float64()))})
+    rows = pa.table(
+        {
+            "_index_": [0],
+            "_replication_": ["a"],
+            "responses": [[{"_response_index_": 0, "text": "b"}]],
+        }
+    )
+    assert drawn(rows, question, [], {}, {}).pictures is None
+
+
 def test_score_files_have_names_of_their_own() -> None:
     rubrics = ["text.ExactMatch", "exact-match?field=a", "exact-match?field=b", "contains"]
     assert score_files(rubrics) == [

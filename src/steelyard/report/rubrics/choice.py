@@ -77,6 +77,7 @@ def letters_of(listed: Any, number: int) -> str:
     """Return the letters of the options: the dataset's own labels (ARC's, some of them 1 to 4), or A, B, C …"""
     labels = [str(label) for label in listed.get("label") or ()] if isinstance(listed, dict) else []
     letters = "".join(labels).upper()
+    # A few rows of ARC are labelled 1 to 4, all others A to D: an answer is read by its own row's labels.
     usable = (
         len(labels) == number == len(set(letters)) == len(letters) and letters.isascii() and letters.isalnum()
     )
@@ -85,6 +86,7 @@ def letters_of(listed: Any, number: int) -> str:
 
 def _letter_of(truth: str, letters: str, options: Sequence[str], answer: Answer) -> str:
     """Return the letter of a target, read as an option's words, else as a letter, else as an index from 0 (MMLU)."""
+    # Words first: an option may itself be a letter or a digit, at another place than the letter says.
     if truth in options:
         return letters[options.index(truth)]
     bare = truth.strip().strip("()[].:").upper()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard.report.page import figures
+from steelyard.report.page.page import BEST_AT_ZERO
 from steelyard.report.page.ranking_figures import area_metrics, area_table, curves
 from steelyard.report.results import Answer, Figure, Metric, Results, Table
 from steelyard.report.rubrics.columns import value
@@ -100,6 +101,7 @@ class Classification:
     def summarise(self, scores: pa.Table) -> Results:
         clusters = clusters_of(scores)
         labels = scores["label"].to_pylist()
+        # A model that writes sentences has thousands of "classes": together, they are one column of errors.
         predictions, strange = merge_strange(scores["prediction"].to_pylist(), labels)
         if len(set(labels)) > MOST_LABELS:
             return _summarise_without_classes(scores, len(set(labels)))
@@ -205,7 +207,7 @@ def _figures(
     shown = [
         figures.intervals(
             "Main metrics with 95 % confidence intervals",
-            [m for m in metrics if m.unit == "share" and m.name != "calibration_error"],
+            [m for m in metrics if m.unit == "share" and m.name not in BEST_AT_ZERO],
         )
     ]
     if len(coded.labels) <= figures.MOST_CLASSES:

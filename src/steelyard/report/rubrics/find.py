@@ -44,6 +44,8 @@ def find_rubric(
 
 def installed() -> tuple[EntryPoint, ...]:
     """Return the rubrics of all installed distributions; they are read again when one may have been added."""
+    # A distribution that is installed while a notebook runs changes the folder's time; reading them all takes
+    # 20 ms each time.
     return _installed(tuple((folder, _changed(folder)) for folder in sys.path))
 
 
@@ -67,6 +69,8 @@ def takes(name: str) -> tuple[str, ...]:
 def _point(name: str, known: Iterable[EntryPoint]) -> EntryPoint:
     points = sorted(known, key=lambda point: point.name)
     matches = [point for point in points if name in (point.name, alias(point.name))]
+    # A full name wins over another rubric's short one: installing a package must not change what a report was
+    # made by.
     exact = [point for point in matches if point.name == name]
     match exact or matches:
         case [point]:
@@ -86,6 +90,7 @@ def alias(name: str) -> str:
 
 def arguments_of(query: str) -> dict[str, str]:
     """Return the arguments of `a=1&b=2`; `%26` is an ampersand, and a plus is a plus, as patterns need it."""
+    # Not urllib's parse_qsl: it would turn each plus of a regular expression into a blank.
     pairs = (part.partition("=") for part in query.split("&") if part)
     return {unquote(name): unquote(given) for name, _, given in pairs}
 
@@ -100,6 +105,7 @@ def _make(point: EntryPoint, query: str, files: Mapping[str, str]) -> Rubric:
                 f"rubric {point.name} has no argument {argument!r}; it takes: {', '.join(there) or 'none'}"
             )
     try:
+        # Arguments come as text: pydantic reads them by the types of the dataclass's fields.
         return cast(Rubric, TypeAdapter(kind).validate_python(arguments))
     except ValidationError as error:
         fault = error.errors()[0]

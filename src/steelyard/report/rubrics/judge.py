@@ -151,6 +151,7 @@ class Verdict:
             tables.append(agreement.table)
             numbers["agreement"] = agreement.numbers
         elif _judge_name(scores, "second_judge") is None:
+            # Said in every report: a number that one model gave is easily taken for a measurement.
             limits.append("No second judge was asked: how far judges agree here is unknown.")
         else:
             limits.append("Two judges were asked, and of no answer could the verdicts of both be read.")
@@ -213,7 +214,9 @@ def kappa_estimate(first: Integers, second: Integers, clusters: Integers) -> Est
     if sums.equivalent < FEWEST_OF_KAPPA:
         return Estimate(value, None, None, f"no interval: {too_few(sums, FEWEST_OF_KAPPA)}", n)
     error = jackknife_error(parts, lambda totals: _kappa(totals, size))
+    # Solved from kappa = (agreement − chance) / (1 − chance); at full agreement that says nothing of chance.
     chance = (sums.mean - value) / (1 - value) if value < 1 else _expected_agreement(parts, size)
+    # On the scale of the agreement, where intervals near the ends are known to hold; kappa is linear in it.
     low, high, method = interval_from_error(sums.mean, error * (1 - chance), sums)
     low, high = (max(-1.0, (bound - chance) / (1 - chance)) for bound in (low, high))
     return Estimate(value, low, high, f"from the interval of the agreement: {method}", n, error)

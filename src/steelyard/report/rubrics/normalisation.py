@@ -37,6 +37,7 @@ def fold(text: str) -> str:
     """Return the text in NFKC with its case folded."""
     if text.isascii():
         return text.lower()
+    # Twice: folding the case may take a text out of NFKC again (Unicode, section 3.13).
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 

@@ -82,6 +82,7 @@ def read_number(text: str, which: Which = "last") -> Number | Unclear:
     if isinstance(final, Unclear):
         return final
     final = plain(final)
+    # GSM8K's own form outranks all others: answers to it quote numbers before and behind the result.
     marks = list(_MARKED.finditer(final))
     if marks:
         return _single_number(final[marks[-1].end() :].partition("\n")[0])
@@ -143,6 +144,7 @@ def _last_number(text: str) -> Number | Unclear:
     digit = _LAST_DIGIT.search(text[::-1])
     if digit is None:
         return NO_NUMBER
+    # The line before the last digit and 200 characters: numbers and what is around them lie in there.
     near = text.rfind("\n", 0, max(0, len(text) - digit.end() - 200)) + 1
     number = _first_readable(text, list(_TOKEN.finditer(text, near))[::-1])
     if number is NO_NUMBER and near:
@@ -178,6 +180,7 @@ def _number_of(match: re.Match[str], *, alone: bool) -> Number | Unclear | None:
     size = _size(match, alone=alone)
     if size is None or isinstance(size, Unclear):
         return size
+    # A score that is infinite is near to nothing and to everything.
     if not math.isfinite(size):
         return Unclear(f"not finite: {_context(match)}")
     return Number(sign * size, match["percent"] is not None, match.string[start : match.end()].strip())

@@ -39,6 +39,7 @@ def value_of(run: str, *, alone: bool) -> float | Unclear | None:
         return _decimal(run)
     if _WITH_POINTS.fullmatch(run):
         return float(run.replace(".", "").replace(",", "."))
+    # In a sentence, `in 5 200 people` may be two numbers; alone it is one with a space between thousands.
     if re.fullmatch("[0-9]{1,3} [0-9]{3}", run):
         return (
             float(run.replace(" ", "")) if alone and run[0] != "0" else Unclear(f"one number or two: {run}")
@@ -67,6 +68,7 @@ def _quotient(whole: int, top: str, bottom: str) -> float | Unclear:
     if below == 0:
         return Unclear("divided by zero")
     if top.isdecimal() and bottom.isdecimal():
+        # In whole numbers first: a float of each side would round twice.
         return whole + int(top) / int(bottom)
     return whole + _decimal(top) / below
 

@@ -32,6 +32,7 @@ class Close:
     field: str = FIELD
 
     def __post_init__(self) -> None:
+        # Written so that NaN is refused, too: it is neither below 0 nor above.
         for name, bound in (("abs", self.abs), ("rel", self.rel)):
             if not bound >= 0:
                 raise ValueError(f"{name}: {bound} is not 0 or more")

@@ -59,6 +59,7 @@ class _Reader:
         positions = [(statement.position, statement.rest) for statement in statements(self._text)]
         if box is not None:
             positions = sorted([*positions, box])
+        # From the last one back: a model that corrects itself states its answer again.
         for position, rest in reversed(positions):
             choice = self._beginning(rest)
             if choice is not None:
@@ -77,6 +78,8 @@ class _Reader:
             first = None  # "I, for one"
         if first is None:
             return last[1] if last else None
+        # An answer that begins with one letter and ends with another has changed its mind, or lists them: not
+        # guessed.
         if last and last[1] != first[1].upper():
             return self._several([first[1].upper(), last[1]])
         return self._beginning(self._own_text)
@@ -168,6 +171,7 @@ class _Reader:
         kept, position, start = [], 0, 0
         while start < len(labels):
             ends = self._restated(text, labels[start : start + len(self._letters) + 1])
+            # One label alone may be the answer itself; two in order are the options again.
             if len(ends) >= 2:
                 kept.append(text[position : labels[start].start()])
                 position = ends[-1]

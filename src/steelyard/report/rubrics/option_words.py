@@ -71,6 +71,7 @@ class OptionWords:
             return same
         key, raw = self._key(text), " ".join(text.split())
         named = [option for option in self._keys if option and self._positions(option, key)]
+        # "New York City" names no "New York" beside it.
         longest = [
             option for option in named if not any(option != other and option in other for other in named)
         ]
@@ -94,6 +95,7 @@ class OptionWords:
         """Return the positions of the option in the text as words of its own."""
         positions: list[int] = []
         position = text.find(option)
+        # An answer may repeat a word without end; a hundred places tell as much.
         while position >= 0 and len(positions) < 100:
             end = position + len(option)
             if not (

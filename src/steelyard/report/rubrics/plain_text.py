@@ -87,6 +87,7 @@ _TYPOGRAPHY = _Typography()
 
 def final_part(text: str) -> str | Unclear:
     """Return the answer without the reasoning that a model writes between `<think>` and `</think>`."""
+    # Some servers strip the opening tag, as it is part of the prompt's template: the closing one decides.
     _, closed, rest = text.rpartition("</think>")
     if "<think>" in rest:
         return NO_END_OF_THOUGHTS
@@ -97,6 +98,7 @@ def plain(text: str) -> str:
     """Return the text without decoration; of a long text only its beginning and its end."""
     if len(text) > _HEAD + _TAIL:
         text = f"{text[:_HEAD]}\n\n{text[-_TAIL:]}"
+    # Most answers have no decoration: for them all the patterns below are spared.
     if text.isascii() and not any(mark in text for mark in _MARKS) and not _BY.search(text):
         return text
     if "<" in text:
@@ -128,6 +130,7 @@ def boxed(text: str) -> tuple[int, str] | Unclear | None:
         return None
     opening = openings[-1]
     depth = 1
+    # Braces nest, as in \boxed{\frac{1}{2}}: no regular expression finds the one that closes.
     for position in range(opening.end(), len(text)):
         depth += (text[position] == "{") - (text[position] == "}")
         if depth == 0:

@@ -75,8 +75,10 @@ def text_of(value: object) -> str:
     match value:
         case str():
             return value
+        # Before numbers, since a boolean is one; as JSON writes it.
         case bool():
             return "true" if value else "false"
+        # Parquet has made floats of whole numbers wherever one row of the column is null or a fraction.
         case float() if value.is_integer():
             return str(int(value))
         case _:

@@ -157,6 +157,7 @@ def _faults(scores: pa.Table) -> tuple[Table, ...]:
     counts = Counter(fault for fault in scores["fault"].to_pylist() if fault is not None).most_common()
     if not counts:
         return ()
+    # Ties by text: a Counter's order is that of the rows, which two files of the same scores may differ in.
     counts.sort(key=lambda row: (-row[1], row[0]))
     title = "What was wrong" + ("" if len(counts) <= 15 else f" (the 15 most frequent of {len(counts)})")
     return (Table(title, ("Fault", "Answers"), tuple(counts[:15])),)

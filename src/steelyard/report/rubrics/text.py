@@ -149,6 +149,7 @@ class Regex:
         if self.group is not None and not 0 <= self.group <= 9:
             raise ValueError(f"group: {self.group} is not between 0 and 9")
         try:
+            # Compiled when the rubric is made: a wrong pattern is told before the first call is paid for.
             _find(self, "")
         except pa.ArrowInvalid as error:
             raise ValueError(f"pattern {self.pattern!r}: {error}") from error
@@ -192,6 +193,8 @@ def _marking(regex: Regex) -> pc.ReplaceSubstringOptions:
 
 
 def _find(regex: Regex, text: str) -> str | None:
+    # RE2 gives replaced text and no positions: marks around the group are found again, so none may be there
+    # before.
     text = text.translate(_NO_MARKS) if _OPEN in text or _CLOSE in text else text
     plain = pa.scalar(text, pa.string())
     marked = pc.call_function("replace_substring_regex", [plain], _marking(regex)).as_py()

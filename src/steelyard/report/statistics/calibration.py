@@ -51,6 +51,7 @@ class StatedProbabilities:
 def calibration(answers: StatedProbabilities, *, bins: int) -> Calibration:
     """Return the calibration error over bins of equal width of the given answer's probability, and the Brier score."""
     edges = np.linspace(0, 1, bins + 1)
+    # Bins are closed above, as in Guo et al.; a probability of 0 lies in the first.
     bin_of_answer = np.clip(np.searchsorted(edges, answers.confidence, side="left") - 1, 0, bins - 1)
     rows = tuple(_bin(answers, bin_of_answer == k, edges[k : k + 2]) for k in range(bins))
     gaps = _bin_gaps(answers, bin_of_answer, bins)
@@ -87,6 +88,7 @@ def _bin_gaps(answers: StatedProbabilities, bin_of_answer: Integers, bins: int) 
     shape, n = (unique.size, bins), answers.correct.size
     sums = np.bincount(cell, answers.correct - answers.confidence, unique.size * bins).reshape(shape)
     counts = np.bincount(cell, minlength=unique.size * bins).reshape(shape)
+    # Empty bins have no gap; left in, they would divide by zero.
     sums, counts = sums[:, counts.any(axis=0)], counts[:, counts.any(axis=0)]
     total, alone = counts.sum(axis=0), (counts > 0).sum(axis=0) < 2
     rest = np.where(alone, 1.0, 1 - counts / total)

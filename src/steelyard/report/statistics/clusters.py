@@ -51,6 +51,7 @@ class Sums:
     @property
     def freedom(self) -> float:
         """Degrees of freedom of the error: less for few clusters, or clusters of very different sizes."""
+        # Student's distribution needs more than 0; at a half the interval is as good as none.
         return max(self.equivalent - 1, 0.5)
 
     @cached_property

@@ -96,7 +96,12 @@ def per_class(coded: Coded) -> tuple[tuple[PerClass, ...], Averages]:
         "f1": _ratio(2 * right, predicted + true, (1.0, 1.0, 1.0)),
     }
     reason = _why_no_interval(coded)
-    macro = {name: _averaged(coded, parts, _macro(ratio), reason) for name, ratio in kinds.items()}
+    macro = {
+        name: _averaged(
+            coded, parts, _Average(float(ratio.value.mean()), ratio.slopes.ravel() / size), reason
+        )
+        for name, ratio in kinds.items()
+    }
     weighted = {name: _averaged(coded, parts, _weighted(ratio, true), "") for name, ratio in kinds.items()}
     return tuple(_class_figures(coded, k) for k in range(size)), Averages(macro, weighted)
 
@@ -125,10 +130,6 @@ class _Average:
 
     value: float
     slope: Floats
-
-
-def _macro(ratio: _Ratio) -> _Average:
-    return _Average(float(ratio.value.mean()), ratio.slopes.ravel() / ratio.value.size)
 
 
 def _weighted(ratio: _Ratio, true: Floats) -> _Average:
@@ -208,6 +209,7 @@ def _cluster_sums(coded: Coded) -> Any:
     answered = coded.prediction >= 0
     rows = np.concatenate([codes[right], codes[answered], codes])
     columns = np.concatenate([coded.truth[right], size + coded.prediction[answered], 2 * size + coded.truth])
+    # Where a cell is named several times, its entries add up: that is the count.
     return csr_array((np.ones(rows.size), (rows, columns)), shape=(unique.size, 3 * size))
 
 

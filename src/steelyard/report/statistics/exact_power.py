@@ -27,6 +27,7 @@ def mcnemar_power(n: int, worse: float, better: float) -> float:
     discordance = worse + better
     if discordance <= 0:
         return 0.0
+    # Five standard deviations hold all but a millionth of the binomial's weight.
     middle, spread = n * discordance, np.sqrt(n * discordance * (1 - min(1.0, discordance)))
     ends = max(1.0, np.floor(middle - 5 * spread)), min(float(n), np.ceil(middle + 5 * spread))
     differ = np.unique(np.linspace(*ends, MOST_COUNTED).round())
@@ -80,6 +81,7 @@ def least_paired(n: int, share: float, correlation: float) -> float | None:
     def power(gap: float) -> float:
         other = share - gap
         both = share * other + correlation * np.sqrt(share * (1 - share) * other * (1 - other))
+        # No two systems can be right together more often than one of them is.
         both = min(other, float(both))
         return mcnemar_power(n, share - both, other - both)
 

@@ -82,6 +82,7 @@ def group_scores(scores: pa.Table, column: str, lead: Metric, binary: bool) -> G
             )
         difference, p = difference_from_rest(values[there], inside[there], clusters[there], scale)
         summaries.append((name, int(np.unique(index[inside]).size), estimate, difference, p))
+    # Groups without a test do not count as tests: they would make the correction stricter than it has to be.
     corrected = iter(holm([p for *_, p in summaries if p is not None]))
     groups = [
         Group(name, questions, estimate, difference, p, None if p is None else next(corrected))
@@ -116,10 +117,12 @@ def difference_from_rest(
     if variance <= 0:
         return Estimate(gap, None, None, "no interval: all scores are alike", n), None
     parts = zip(variances, (here.freedom, rest.freedom), strict=True)
+    # Welch and Satterthwaite's, with each side's own degrees of freedom.
     freedom = variance**2 / sum(part**2 / own for part, own in parts)
     error, centre = float(np.sqrt(variance)), here.mean - rest.mean
     half = student_quantile(freedom) * error
     p = float(2 * stdtr(freedom, -abs(centre) / error))
+    # The added clusters move the centre towards no difference; the interval has to hold what was seen.
     low, high = min(gap, centre - half), max(gap, centre + half)
     if scale is None:
         return Estimate(gap, low, high, "Welch's t, jackknife", n, error), p

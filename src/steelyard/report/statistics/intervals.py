@@ -93,6 +93,7 @@ def wilson(share: float, n: float) -> tuple[float, float]:
     z = Z_TAIL
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
+    # Rounding would leave a bound of 1e-17 where the formula gives 0.
     low = 0.0 if share == 0 else max(0.0, centre - half)
     high = 1.0 if share == 1 else min(1.0, centre + half)
     return low, high
@@ -174,6 +175,7 @@ def mean(values: Floats, clusters: Integers, scale: Scale | None = None) -> Esti
     if n == 0:
         return Estimate(None, None, None, "no rows", 0)
     centre = float(values.mean())
+    # A rubric's own claim of a scale that its scores leave is not believed.
     if scale is not None and not scale[0] <= values.min() <= values.max() <= scale[1]:
         scale = None
     if scale is not None and np.isin(values, scale).all():
@@ -218,6 +220,8 @@ def holm(ps: Sequence[float]) -> list[float]:
     corrected = [0.0] * len(ps)
     least = 0.0
     for rank, position in enumerate(order):
+        # Holm's p values never fall along the order, else a larger p could be significant and a smaller one
+        # not.
         least = max(least, min(1.0, (len(ps) - rank) * ps[position]))
         corrected[position] = least
     return corrected
@@ -229,8 +233,11 @@ def effective_size(share: float, error: float, sums: Sums) -> float:
     A cluster counts as one value at most where all values are equal, or where the rarer value fills fewer than
     `FEW_CLUSTERS` clusters (more, if they are very unequal): the small spread within clusters may then be luck.
     """
+    # No error was seen, which does not mean that there is none: each cluster counts as one value.
     if error == 0 or share in (0.0, 1.0):
         return sums.equivalent
+    # The intervals of shares use the normal quantile: the size is made smaller by what Student's would be
+    # wider.
     known = Z_TAIL / student_quantile(sums.freedom)
     size = min(float(sums.sizes.sum()), share * (1 - share) / error**2) * known**2
     return min(size, sums.equivalent) if too_rare(share, sums) else size

@@ -72,6 +72,7 @@ def ranking(labels: Sequence[str], truth: Integers, shares: Floats, clusters: In
     `truth` has positions in `labels`, `shares` the probabilities: a row per answer, a column per label.
     """
     _, codes = np.unique(clusters, return_inverse=True)
+    # A class that every row or no row has cannot be ranked against a rest.
     present = [k for k in range(len(labels)) if 0 < np.count_nonzero(truth == k) < truth.size]
     if not present:
         return None
@@ -107,6 +108,7 @@ class _OneAgainstRest:
         self.units, other = _effective(codes[true]), _effective(codes[~true])
         self.least = min(self.units, other)
         rank = ranks(share)
+        # Ranks among all less ranks among one's own: how many of the other side lie below, ties by half.
         above = (rank[true] - ranks(share[true])) / self.negatives
         below = 1 - (rank[~true] - ranks(share[~true])) / self.positives
         self.area = float(above.mean())
@@ -177,6 +179,8 @@ class _PrecisionRecall:
     def __init__(self, side: _OneAgainstRest) -> None:
         order = np.argsort(-side.share, kind="stable")
         share, true = side.share[order], side.true[order]
+        # Answers with equal probability pass a threshold together: a point in between would depend on their
+        # order.
         last = np.append(np.flatnonzero(np.diff(share)), share.size - 1)
         self.hits = np.cumsum(true)[last].astype(np.float64)
         self.alarms = 1.0 + last - self.hits

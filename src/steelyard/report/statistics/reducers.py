@@ -132,6 +132,7 @@ def _means(values: Floats, group: Integers, groups: int) -> Floats:
 
 def _best(scored: ScoresByQuestion) -> Floats:
     best = np.full(scored.questions, np.nan)
+    # `fmax` ignores NaN: an answer that nobody could grade hides no better one.
     np.fmax.at(best, scored.question, scored.values)
     return best
 

@@ -19,6 +19,8 @@ def training_spec_schema(kind: TrainingKind) -> Json:
 
 
 def _forbid_nulls(node: Json) -> None:
+    # v1's definitions have no nullable field: a null in a manifest is left out by the API server, as Go's
+    # decoder does.
     node.pop("nullable", None)
     for field in node.get("properties", {}).values():
         _forbid_nulls(field)
@@ -51,9 +53,11 @@ def _definition(kind: TrainingKind) -> Json:
 
 def _version(kind: TrainingKind) -> Json:
     age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+    # The condition that changed last stands last, as in v1: it is the state.
     state = {"name": "State", "type": "string", "jsonPath": ".status.conditions[-1:].type"}
     version: Json = {"name": kind.version, "served": True, "storage": True}
     if kind.job:
+        # A Framework has no status: nobody runs it.
         version["subresources"] = {"status": {}, **_scale(kind)}
     version["additionalPrinterColumns"] = [state, age] if kind.job else [age]
     return {**version, "schema": {"openAPIV3Schema": _schema(kind)}}

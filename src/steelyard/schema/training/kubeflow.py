@@ -13,6 +13,7 @@ from steelyard.types import Json
 class JobSpec(SchemaModel):
     """Fields of all kinds' specs."""
 
+    # An API server fills in the defaults of an object's fields only where the object itself is there.
     runPolicy: RunPolicy | None = Field(default=None, json_schema_extra={"default": {}})
     """Deadline, restarts and clean-up."""
 
@@ -98,6 +99,7 @@ class ElasticPolicy(Bounds):
 PYTORCH = Types(
     "pytorchReplicaSpecs", ("Master", "Worker"), "pytorch", single=("Master",), at_least_one=("Worker",)
 )
+# The older operator took a type's name in any case, and users' manifests have `worker` as well.
 _ELASTIC_NEEDS_WORKERS = (
     "!has(self.elasticPolicy) || self.pytorchReplicaSpecs.exists(k, k.matches('(?i)^worker$'))",
     "spec.elasticPolicy: needs the type Worker",

@@ -41,6 +41,7 @@ def of_types(types: Types) -> list[Rule]:
     rules = [(f"self.all(k, {_is(types.names)})", f"{here}: the types are {', '.join(types.names)}")]
     rules += [(f"self.exists(k, {_is([name])})", f"{here}: needs the type {name}") for name in types.required]
     if types.single:
+        # Without `replicas`, a type has one.
         one = f"!{_is(types.single)} || !has(self[k].replicas) || self[k].replicas == 1"
         rules.append(
             (f"self.all(k, {one})", f"{here}: {' and '.join(types.single)}: exactly one replica each")
@@ -68,6 +69,7 @@ def of_types(types: Types) -> list[Rule]:
 def of_name(field: str, unnumbered: Sequence[str] = ()) -> list[Rule]:
     """Return the CEL rule that the longest Pod name `<job>-<type>-<index>` is a DNS label."""
     replicas = f"self.spec.{field}"
+    # The digits of the highest index.
     number = f"size(string((has({replicas}[k].replicas) ? {replicas}[k].replicas : 1) - 1)) + 1"
     if unnumbered:
         number = f"({_is(unnumbered)} ? 0 : {number})"

@@ -34,6 +34,7 @@ def _pattern() -> str:
     role = f"{ROLE_NAME}[.]({'|'.join(OF_A_ROLE)})"
     replica = f"{ROLE_NAME}[.][0-9]+[.]({'|'.join(OF_A_REPLICA)})"
     name = "|".join([*plain, role, replica])
+    # RE2 has no look-ahead: the pattern spells out what may follow a dollar sign.
     return f"^([^$]|[$][$][{{]|[$][{{]({name})[}}]|[$]+[^${{]|[$]+$)*$"
 
 

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.broker.log import Message
-from steelyard.schema.names import resource_name
+from steelyard.kube.objects import annotations_of, labels_of
+from steelyard.schema.names import TRACE, resource_name
 from steelyard.schema.status import failure_status
 from steelyard.services.orchestrator.manifest import ENTITY
 from steelyard.services.status_commands import Status, command_id, status_command
+from steelyard.tracing import valid
 from steelyard.types import Json
 
 _PROGRESS: dict[str, dict[str, str]] = {
@@ -73,7 +75,7 @@ def _entity_status(kind: str, condition: str, content: Json) -> Status:
 def entity_of(resource: Json) -> str | None:
     """Return the id of the resource's entity; None unless the label and the resource's name agree on it."""
     metadata = resource["metadata"]
-    id: str | None = (metadata.get("labels") or {}).get(ENTITY)
+    id: str | None = labels_of(resource).get(ENTITY)
     return id if id and metadata["name"] == resource_name(resource["kind"], id) else None
 
 
@@ -81,7 +83,9 @@ def slim(resource: Json) -> Json:
     """Return the parts that `command_of` reads; tens of thousands of resources are kept in memory."""
     metadata = resource["metadata"]
     kept = {key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}
-    kept["labels"] = {key: value for key, value in (metadata.get("labels") or {}).items() if key == ENTITY}
+    kept["labels"] = {key: value for key, value in labels_of(resource).items() if key == ENTITY}
+    if trace := annotations_of(resource).get(TRACE):
+        kept["annotations"] = {TRACE: trace}
     conditions = [condition for condition in _conditions(resource) if condition.get("status") == "True"]
     return {"kind": resource["kind"], "metadata": kept, "status": {"conditions": conditions}}
 
@@ -95,5 +99,11 @@ def command_of(resource: Json, observed: Observed, command: str | None = None) -
     assert id
     command = command or command_id("informer", metadata["uid"], metadata["resourceVersion"])
     return status_command(
-        id, resource["kind"], observed.status, source="informer", time=observed.time, command=command
+        id,
+        resource["kind"],
+        observed.status,
+        source="informer",
+        time=observed.time,
+        command=command,
+        traceparent=valid(annotations_of(resource).get(TRACE)),
     )

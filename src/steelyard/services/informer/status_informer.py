@@ -9,6 +9,8 @@ import asyncio
 import logging
 from contextlib import suppress
 
+from prometheus_client import Gauge
+
 from steelyard.broker.log import Log, Message
 from steelyard.broker.quarantine.dead_letters import described
 from steelyard.broker.quarantine.marks import Aside
@@ -38,13 +40,14 @@ async def run_informer(
     candidate: Candidate,
     stop: asyncio.Event,
     namespace: str = "default",
+    leading: Gauge | None = None,
 ) -> None:
     """Publish what the resources of all accounts show, until `stop`; `namespace` is the lease's."""
 
     def elector() -> LeaderElector:
         return LeaderElector(cluster, candidate, namespace=namespace, name=LEASE)
 
-    await lead_until(stop, elector, lambda leadership: _Follower(log, cluster, leadership).work())
+    await lead_until(stop, elector, lambda leadership: _Follower(log, cluster, leadership).work(), leading)
 
 
 class _Follower:

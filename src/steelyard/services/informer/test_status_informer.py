@@ -9,9 +9,10 @@ from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.schema.base import DyffEntity
+from steelyard.schema.names import TRACE
 from steelyard.schema.resources import RESOURCES
 from steelyard.services.aggregator.transitions import is_allowed
-from steelyard.services.informer.status import Observed, entity_of, slim, status_of
+from steelyard.services.informer.status import Observed, command_of, entity_of, slim, status_of
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.services.simulation.entities import make_model, make_session
 from steelyard.services.simulation.platform import Bench, place_of, until
@@ -48,6 +49,17 @@ def make_resource(
         "spec": {},
         "status": {"conditions": conditions} if condition else {},
     }
+
+
+def test_a_command_belongs_to_the_resources_trace() -> None:
+    trace = f"00-{'1' * 32}-{'2' * 16}-01"
+    for annotation, expected in ((trace, trace), ("nonsense", None)):
+        resource = make_resource("Model", "Ready", annotations={TRACE: annotation, "other": "x"})
+        slimmed = slim(resource)
+        assert slimmed["metadata"]["annotations"] == {TRACE: annotation}
+        observed = status_of(slimmed)
+        assert observed is not None
+        assert command_of(slimmed, observed).headers.get("traceparent") == expected
 
 
 TABLE = [

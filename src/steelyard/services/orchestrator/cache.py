@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
+from steelyard.kube.objects import conditions_of
 from steelyard.kube.resource import DYFF
 from steelyard.services.informer.status import entity_of
 from steelyard.services.informer.status import slim as slim_resource
@@ -79,7 +80,7 @@ def slim(resource: Json) -> Json:
 
 def is_finished(resource: Json) -> bool:
     """Return whether the resource's workflow has ended, well or badly."""
-    conditions = (resource.get("status") or {}).get("conditions") or ()
+    conditions = conditions_of(resource)
     return any(condition["type"] == "Finished" and condition["status"] == "True" for condition in conditions)
 
 

@@ -20,6 +20,8 @@ from steelyard.kube.errors import (
     Unauthorized,
     Unreachable,
 )
+from steelyard.kube.objects import labels_of
+from steelyard.kube.pods import is_terminal
 from steelyard.kube.resource import PODS
 from steelyard.schema.bounds import MESSAGE_LENGTH, cut
 from steelyard.schema.entities import entity_of
@@ -31,6 +33,7 @@ from steelyard.services.orchestrator.manifest import ENTITY, KUBE, Unresolvable,
 from steelyard.services.orchestrator.namespaces import STORAGE_SECRET, Namespaces
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.status_commands import Status
+from steelyard.tracing import span
 from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
@@ -56,6 +59,10 @@ class Entities(Protocol):
 
     async def is_newest(self, claim: Claim) -> bool:
         """Return whether the log holds no newer state of the entity than its claim."""
+        ...
+
+    async def traceparent(self, claim: Claim) -> str | None:
+        """Return the span of the request that created the entity."""
         ...
 
     async def report(self, claim: Claim, status: Status) -> None:
@@ -139,10 +146,13 @@ class Edge:
         if not await self._entities.is_newest(claim):
             raise NotYet(f"{claim.kind} {claim.id}: the log knows more than the claims")
         # Made from the newest claim each time, not kept: what the orchestrator knows can be lost at any moment.
-        resource = manifest(entity_of(claim.json), self._secret)
+        trace = await self._entities.traceparent(claim)
+        attributes = {"steelyard.entity.id": claim.id}
         try:
-            await self._namespaces.ensure(claim.account)
-            await self._put(claim, resource)
+            with span(f"create {claim.kind}", trace, kind="producer", attributes=attributes) as opened:
+                resource = manifest(entity_of(claim.json), self._secret, opened.traceparent)
+                await self._namespaces.ensure(claim.account)
+                await self._put(claim, resource)
         except _TRANSIENT:
             raise
         except ApiError as refusal:
@@ -221,8 +231,8 @@ class Edge:
             PODS, namespace_of(claim.account), label_selector=f"{POD_ENTITY}={claim.id}"
         )
         # Asked of the API, not of a cache: a quota that is released too early gives the same GPU to two.
-        return all((pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"} for pod in pods.items)
+        return all(map(is_terminal, pods.items))
 
 
 def _belongs_to(resource: Json, claim: Claim) -> bool:
-    return bool((resource["metadata"].get("labels") or {}).get(ENTITY) == claim.id)
+    return bool(labels_of(resource).get(ENTITY) == claim.id)

@@ -10,6 +10,7 @@ from steelyard.accounts.quotas import Rates, Shortage
 from steelyard.broker.quarantine.dead_letters import described
 from steelyard.schema.security import QuotaSelector
 from steelyard.services.orchestrator.admission import Limits, is_exempt
+from steelyard.types import mapping, sequence
 
 _log = logging.getLogger(__name__)
 
@@ -58,8 +59,8 @@ def counting(claim: Claim, shortages: Sequence[Shortage]) -> Sequence[Shortage]:
 
 def ignored_quotas(claim: Claim) -> list[QuotaSelector]:
     """Return the selectors of quotas that the claim's entity ignores."""
-    context = json.loads(claim.json).get("securityContext") or {}
-    return [QuotaSelector.parse(selector) for selector in context.get("ignoreQuotas") or ()]
+    context = mapping(json.loads(claim.json), "securityContext")
+    return [QuotaSelector.parse(selector) for selector in sequence(context, "ignoreQuotas")]
 
 
 def selects(selector: QuotaSelector, shortage: Shortage) -> bool:

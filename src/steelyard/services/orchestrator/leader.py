@@ -88,6 +88,7 @@ class Leader:
             Backoff(cap=10.0),
             tenant=self._namespace,
             tenant_limit=spare_worker(settings.workers),
+            metrics=metrics.work_queue,
         )
         self._cache = ResourceCache(cluster, self._resource_changed)
         self._edge = Edge(cluster, self._cache, self, settings)
@@ -123,6 +124,7 @@ class Leader:
                     tasks.create_task(self._worker())
         finally:
             self._queue.close()
+            self._metrics.stop()
 
     async def _begin_with(self, claim: Claim) -> None:
         """Observe an unfinished claim."""
@@ -241,6 +243,7 @@ class Leader:
                 self._queue.done(id)
 
     async def _reconcile(self, id: str) -> None:
+        began, failed = self._candidate.clock.monotonic(), True
         try:
             await ensure_leader(self._leadership)
             requeue_after = await self._edge.reconcile(id, self._candidate.clock.now())
@@ -261,11 +264,14 @@ class Leader:
                 _log.error("%s: a defect; trying again", id, exc_info=error)
             self._retry(id)
         else:
+            failed = False
             self._queue.forget(id)
             if self._quarantine is not None:
                 await self._quarantine.clear(id)
             if requeue_after is not None:
                 self._queue.add_after(id, requeue_after)
+        seconds = self._candidate.clock.monotonic() - began
+        self._metrics.reconciliations.count(CONSUMER, seconds, failed=failed)
 
     def _retry(self, id: str) -> None:
         self._metrics.retries.inc()
@@ -277,6 +283,10 @@ class Leader:
     async def is_newest(self, claim: Claim) -> bool:
         latest = await self._log.latest(STATE, claim.id)
         return latest is not None and bool(latest.value) and position_of(latest) <= claim.position
+
+    async def traceparent(self, claim: Claim) -> str | None:
+        latest = await self._log.latest(STATE, claim.id)
+        return latest.headers.get("traceparent") if latest else None
 
     async def report(self, claim: Claim, status: Status) -> None:
         await self._reporter.report(claim, status, self._candidate.clock.now())

@@ -13,7 +13,7 @@ from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService, InferenceServiceFields
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.model import Model
-from steelyard.schema.names import namespace_of, place, resource_name
+from steelyard.schema.names import TRACE, namespace_of, place, resource_name
 from steelyard.schema.report import Report
 from steelyard.schema.resources import RESOURCES, ResourceSpec
 from steelyard.services.orchestrator.namespaces import ACCOUNT, label_value
@@ -37,8 +37,11 @@ class Unresolvable(Exception):
         self.message = message
 
 
-def manifest(entity: DyffEntity, secret: str | None = None) -> Json:
-    """The custom resource; `secret` holds the storage's credentials. Raises Unresolvable."""
+def manifest(entity: DyffEntity, secret: str | None = None, traceparent: str | None = None) -> Json:
+    """The custom resource; `secret` holds the storage's credentials. Raises Unresolvable.
+
+    `traceparent` is the span that the workflow's own belong to.
+    """
     content = entity.dump()
     kind = content["kind"]
     return {
@@ -48,6 +51,7 @@ def manifest(entity: DyffEntity, secret: str | None = None) -> Json:
             "name": resource_name(kind, entity.id),
             "namespace": namespace_of(entity.account),
             "labels": {ENTITY: entity.id, KIND: kind, ACCOUNT: label_value(entity.account)},
+            **({"annotations": {TRACE: traceparent}} if traceparent else {}),
         },
         "spec": {
             **{name: content[name] for name in _own_fields(kind) if name in content},

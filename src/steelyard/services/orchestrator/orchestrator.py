@@ -58,4 +58,4 @@ async def run_orchestrator(  # noqa: PLR0913 (the parts of the platform that it 
             # The claims know a newer leader, though the lease did not say so yet: stand for election again.
             raise LeaseLost(str(superseded.exceptions[0])) from superseded
 
-    await lead_until(stop, elector, lead)
+    await lead_until(stop, elector, lead, counters.leading.labels(LEASE))

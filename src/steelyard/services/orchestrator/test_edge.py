@@ -9,7 +9,7 @@ from steelyard.accounts.database import Claim
 from steelyard.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import MODELS, SECRETS, Resource
-from steelyard.schema.names import namespace_of
+from steelyard.schema.names import TRACE, namespace_of
 from steelyard.services.orchestrator.cache import ResourceCache
 from steelyard.services.orchestrator.edge import Edge, NotYet
 from steelyard.services.orchestrator.manifest import manifest
@@ -21,6 +21,9 @@ from steelyard.services.status_commands import Status
 
 MODEL = make_model()
 CLAIM = replace(claim_of(MODEL), admitted_at=START)
+
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @dataclass
@@ -40,6 +43,9 @@ class Bench:
 
     async def is_newest(self, claim: Claim) -> bool:
         return self.newest
+
+    async def traceparent(self, claim: Claim) -> str | None:
+        return TRACEPARENT
 
     async def report(self, claim: Claim, status: Status) -> None:
         assert status.status != "Admitted" or self.models(), "it was reported before it was so"
@@ -70,6 +76,13 @@ async def test_what_is_admitted_is_there() -> None:
     bench = Bench()
     await bench.reconcile()
     assert bench.reports == [Status("Admitted")]
+
+
+async def test_a_resource_says_to_which_trace_it_belongs() -> None:
+    bench = Bench()
+    await bench.reconcile()
+    (model,) = bench.models()
+    assert model["metadata"]["annotations"] == {TRACE: TRACEPARENT}
 
 
 async def test_what_is_there_already_counts_as_made() -> None:

@@ -15,7 +15,7 @@ from steelyard.operator.training.frameworks.framework import Framework, Placemen
 from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
 from steelyard.operator.training.policies import success
 from steelyard.schema.training.dl_job import FrameworkSpec
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 KIND = "DLJob"
 FRAMEWORK, INLINE = "spec.framework", "spec.frameworkSpec"
@@ -52,7 +52,7 @@ def _definition(resource: Json, frameworks: Mapping[str, Json]) -> tuple[str, Js
     if name not in frameworks:
         there = ", ".join(sorted(frameworks)) or "none"
         raise NoSuchFramework(FRAMEWORK, f"there is no Framework {name!r}; there are: {there}")
-    return field, frameworks[name].get("spec") or {}
+    return field, spec_of(frameworks[name])
 
 
 def _framework(resource: Json, spec: FrameworkSpec, definition: Json, field: str) -> Framework:
@@ -81,7 +81,7 @@ def _framework(resource: Json, spec: FrameworkSpec, definition: Json, field: str
 def _roles(resource: Json, spec: FrameworkSpec) -> tuple[RoleKind, ...]:
     """The framework's, in its order; one that names none takes any, in the order of their names."""
     if not spec.roles:
-        return tuple(RoleKind(name) for name in sorted(resource["spec"].get("roles") or {}))
+        return tuple(RoleKind(name) for name in sorted(mapping(resource["spec"], "roles")))
     return tuple(
         RoleKind(
             name=role.name,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from steelyard.operator.training.model import ReplicaId, RestartPolicy, Role, Rule, Scope, Tally, TrainingJob
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 Value = str | Json
 """Value of an environment variable: text, or the content of `valueFrom`."""
@@ -178,7 +178,7 @@ class Framework:
         for container in template["spec"]["containers"]:
             if container["name"] != self.container_of(template["spec"]):
                 continue
-            for port in container.get("ports") or ():
+            for port in sequence(container, "ports"):
                 if port.get("name") == self.port_name:
                     return int(port["containerPort"])
         return self.port

@@ -9,7 +9,7 @@ from typing import Any
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value
 from steelyard.operator.training.frameworks.success_rules import all_of, led_by
 from steelyard.operator.training.model import Invalid, Replica, ReplicaId, TrainingJob
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 LAUNCHER, WORKER = "Launcher", "Worker"
 CONFIG, KUBECTL = "/etc/mpi", "/opt/kube"
@@ -38,9 +38,7 @@ def environment(placement: Placement) -> Mapping[str, Value]:
 
 
 def _wants_gpu(template: Json) -> bool:
-    limits = [
-        (container.get("resources") or {}).get("limits") or {} for container in template["spec"]["containers"]
-    ]
+    limits = [mapping(container, "resources", "limits") for container in template["spec"]["containers"]]
     return any(name.endswith("/gpu") for limit in limits for name in limit)
 
 
@@ -169,7 +167,7 @@ def _delivery(placement: Placement) -> list[Json]:
 
 
 def check(job: TrainingJob) -> None:
-    legacy, policy = job.spec.get("cleanPodPolicy"), (job.spec.get("runPolicy") or {}).get("cleanPodPolicy")
+    legacy, policy = job.spec.get("cleanPodPolicy"), mapping(job.spec, "runPolicy").get("cleanPodPolicy")
     if legacy and policy and legacy != policy:
         raise Invalid("spec.cleanPodPolicy", f"is {legacy}, and spec.runPolicy.cleanPodPolicy is {policy}")
 

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Mapping
 
+from steelyard.kube.objects import annotations_of
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, RuleResult, Value
 from steelyard.operator.training.frameworks.success_rules import all_of, led_by
 from steelyard.operator.training.model import Tally, TrainingJob
+from steelyard.types import sequence
 
 SCHEDULER, SERVER, WORKER = "Scheduler", "Server", "Worker"
 TRACKER, TUNER_SERVER, TUNER = "TunerTracker", "TunerServer", "Tuner"
@@ -43,8 +45,7 @@ def _config(placement: Placement) -> str:
     }
     templates = {name.lower(): placement.job.roles[name].template for name in names}
     labels = {
-        name: str(((template.get("metadata") or {}).get("annotations") or {}).get(TUNER_SERVER_KEY, ""))
-        for name, template in templates.items()
+        name: str(annotations_of(template).get(TUNER_SERVER_KEY, "")) for name, template in templates.items()
     }
     task = {"type": placement.replica_id.role.lower(), "index": placement.replica_id.index}
     return json.dumps({"cluster": cluster, "labels": labels, "task": task}, separators=(",", ":"))
@@ -54,7 +55,7 @@ def _interface_given(placement: Placement) -> bool:
     """Return whether the user names a network interface; the address that we would give goes before it in ps-lite."""
     containers = placement.role.template["spec"]["containers"]
     return any(
-        variable["name"] == "DMLC_INTERFACE" for one in containers for variable in one.get("env") or ()
+        variable["name"] == "DMLC_INTERFACE" for one in containers for variable in sequence(one, "env")
     )
 
 

@@ -12,7 +12,7 @@ from steelyard.operator.training.frameworks.framework import (
 )
 from steelyard.operator.training.frameworks.success_rules import all_of, any_of, led_by
 from steelyard.operator.training.model import Invalid, Scope, Tally, TrainingJob
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 MASTER, WORKER = "Master", "Worker"
 
@@ -46,7 +46,7 @@ def environment(placement: Placement) -> Mapping[str, Value]:
 
 
 def _policy(spec: Json) -> Json:
-    return spec.get("elasticPolicy") or {}
+    return mapping(spec, "elasticPolicy")
 
 
 def _elastic(placement: Placement, policy: Json) -> Json:

@@ -172,7 +172,7 @@ def _job_of_orphan(obj: Json) -> Iterable[str]:
     if controller_of(obj) is not None:
         return ()
     metadata = obj["metadata"]
-    labels = metadata.get("labels") or {}
+    labels = labels_of(obj)
     return (_labelled(metadata["namespace"], labels.get(JOB_NAME, ""), labels.get(OPERATOR_NAME, "")),)
 
 

@@ -7,7 +7,7 @@ that has lost the labels is released.
 from collections.abc import Iterable
 from typing import Literal
 
-from steelyard.kube.objects import controller_of, is_deleting, labels_of
+from steelyard.kube.objects import controller_of, is_deleting, labels_of, owner_references
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Patch
 from steelyard.operator.names import OWNER, owner_reference
@@ -78,7 +78,7 @@ def _owners(owners: list[Json]) -> Json:
 
 def _other_owners(resource: Json, child: Json) -> list[Json]:
     uid = resource["metadata"]["uid"]
-    return [owner for owner in child["metadata"].get("ownerReferences") or () if owner["uid"] != uid]
+    return [owner for owner in owner_references(child) if owner["uid"] != uid]
 
 
 def _has_labels(resource: Json, obj: Json) -> bool:

@@ -23,7 +23,7 @@ from steelyard.operator.times import later
 from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
 from steelyard.operator.training.model import SHELL_SIGNAL, UNKNOWN_EXIT, Phase, ReplicaId, TrainingJob
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 DISRUPTIONS = children.DISRUPTIONS | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
 """Reasons of Pods that failed without a fault of their program."""
@@ -258,7 +258,7 @@ def _lost_since(pod: Json) -> datetime | None:
     ready, target = conditions.get("Ready"), conditions.get("DisruptionTarget")
     if ready and ready["status"] != "True":
         # Only the node's kubelet gives a reason: without one, and with containers that are ready, the node is silent.
-        containers = conditions.get("ContainersReady") or {}
+        containers = mapping(conditions, "ContainersReady")
         silent = not ready.get("reason") and containers.get("status") == "True"
         if ready.get("reason") in LOST or silent:
             return parse_time(ready["lastTransitionTime"])

@@ -4,12 +4,12 @@ from steelyard.kube.resource import HORIZONTAL_POD_AUTOSCALERS
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard.operator.training.model import TrainingJob
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 
 def pod_autoscaler(job: TrainingJob) -> Json | None:
     """Make the autoscaler, which has the job's name and acts on its scale subresource; None if the job needs none."""
-    policy = job.spec.get("elasticPolicy") or {}
+    policy = mapping(job.spec, "elasticPolicy")
     if not policy.get("metrics") or job.framework.scalable not in job.roles:
         return None
     replicas = job.roles[job.framework.scalable].count

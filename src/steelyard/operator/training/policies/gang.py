@@ -16,7 +16,7 @@ from steelyard.operator.names import owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.model import TrainingJob
 from steelyard.schema.quantity import amount, quantity
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 VOLCANO = "volcano"
 _GANG_FIELDS = ("minAvailable", "minResources", "scheduleTimeoutSeconds")
@@ -110,8 +110,8 @@ def _requests(template: Json) -> Mapping[str, Decimal]:
     """Add up the requests of a template's containers; a limit alone counts as request."""
     total: dict[str, Decimal] = {}
     for container in template["spec"]["containers"]:
-        resources = container.get("resources") or {}
-        requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        resources = mapping(container, "resources")
+        requests = {**mapping(resources, "limits"), **mapping(resources, "requests")}
         for name, text in requests.items():
             total[name] = total.get(name, Decimal(0)) + amount(str(text))
     return total

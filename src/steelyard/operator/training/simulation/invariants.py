@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from steelyard.kube.objects import controller_of
+from steelyard.kube.objects import annotations_of, controller_of, labels_of, status_of
 from steelyard.kube.resource import PODS
 from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Stored
@@ -11,7 +11,7 @@ from steelyard.operator.simulation.lagging_caches import peek
 from steelyard.operator.simulation.simulator import Simulator, State, differing
 from steelyard.operator.training.conditions import finished, holds
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, RESTART_SCOPE
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 Objects = Mapping[StoreKey, Stored]
 
@@ -37,25 +37,25 @@ def change_fault(before: Json | None, state: State, simulator: Simulator, actor:
 def _status_fault(before: Json | None, after: Json | None) -> str:
     if not before or not after or before["metadata"]["uid"] != after["metadata"]["uid"]:
         return ""
-    was, is_now = before.get("status") or {}, after.get("status") or {}
-    conditions = is_now.get("conditions") or ()
+    was, is_now = status_of(before), status_of(after)
+    conditions = sequence(is_now, "conditions")
     if holds(conditions, "Succeeded") and holds(conditions, "Failed"):
         return "it has both succeeded and failed"
     if holds(conditions, "Running") and finished(conditions):
         return "it runs and has finished"
-    if finished(was.get("conditions") or ()) and was != is_now:
+    if finished(sequence(was, "conditions")) and was != is_now:
         return f"the end was changed: {was} became {is_now}"
     for name in ("restarts", "disruptions"):
         if is_now.get(name, 0) < was.get(name, 0):
             return f"{name} were taken back: {was[name]} became {is_now.get(name)}"
-    attempts = {(entry["type"], entry["index"]): entry["attempt"] for entry in was.get("replicas") or ()}
-    for entry in is_now.get("replicas") or ():
+    attempts = {(entry["type"], entry["index"]): entry["attempt"] for entry in sequence(was, "replicas")}
+    for entry in sequence(is_now, "replicas"):
         if entry["attempt"] < attempts.get((entry["type"], entry["index"]), 0):
             return f"the attempt of {entry['pod']} was taken back to {entry['attempt']}"
     limit = after["spec"]["runPolicy"].get("backoffLimit")
     if limit is not None and is_now.get("restarts", 0) > limit:
         return f"{is_now['restarts']} restarts, and {limit} are allowed"
-    uids = [failure["uid"] for failure in is_now.get("failures") or () if not failure.get("inPlace")]
+    uids = [failure["uid"] for failure in sequence(is_now, "failures") if not failure.get("inPlace")]
     return "" if len(uids) == len(set(uids)) else f"a failure is on record twice: {uids}"
 
 
@@ -72,11 +72,11 @@ def _made_fault(before: Json | None, old: Objects, new: Objects, changed: Iterab
     for pod in made:
         if before is None or (controller_of(pod) or {}).get("uid") != before["metadata"]["uid"]:
             return f"{pod['metadata']['name']} was made for nobody"
-        status = before.get("status") or {}
-        conditions = status.get("conditions") or ()
+        status = status_of(before)
+        conditions = sequence(status, "conditions")
         if not conditions or finished(conditions) or holds(conditions, "Suspended"):
             return f"{pod['metadata']['name']} was made for what has not begun, has finished or is suspended"
-        together = RESTART_SCOPE not in (before["metadata"].get("annotations") or {})
+        together = RESTART_SCOPE not in annotations_of(before)
         there = [peek(stored.raw) for stored in old.values()] if together else []
         if fault := _attempt_fault(pod, status, there):
             return fault
@@ -85,11 +85,11 @@ def _made_fault(before: Json | None, old: Objects, new: Objects, changed: Iterab
 
 def _ended_fault(before: Json | None, old: Objects, new: Objects, changed: Iterable[StoreKey]) -> str:
     """Pods of a job that goes on are ended when the status says that they are of the past, and not before."""
-    status = (before or {}).get("status") or {}
-    conditions = status.get("conditions") or ()
+    status = status_of(before)
+    conditions = sequence(status, "conditions")
     if finished(conditions) or holds(conditions, "Suspended"):
         return ""
-    replicas = {entry["pod"]: entry for entry in status.get("replicas") or ()}
+    replicas = {entry["pod"]: entry for entry in sequence(status, "replicas")}
     for key in changed:
         if key.resource != PODS or key not in old or not _goes(key, old, new):
             continue
@@ -108,7 +108,7 @@ def _goes(key: StoreKey, old: Objects, new: Objects) -> bool:
 
 
 def _attempt_fault(pod: Json, status: Json, there: Iterable[Json]) -> str:
-    replicas = {(entry["type"].lower(), str(entry["index"])): entry for entry in status.get("replicas") or ()}
+    replicas = {(entry["type"].lower(), str(entry["index"])): entry for entry in sequence(status, "replicas")}
     name, replica_id = pod["metadata"]["name"], _replica_id(pod)
     if replica_id in replicas:
         wanted = replicas[replica_id]
@@ -127,12 +127,12 @@ def _attempt_fault(pod: Json, status: Json, there: Iterable[Json]) -> str:
 
 
 def _replica_id(pod: Json) -> tuple[str, str]:
-    labels = pod["metadata"].get("labels") or {}
+    labels = labels_of(pod)
     return labels.get(REPLICA_TYPE, ""), labels.get(REPLICA_INDEX, "")
 
 
 def _attempt(pod: Json) -> int:
-    return int((pod["metadata"].get("labels") or {}).get(ATTEMPT, 0))
+    return int(labels_of(pod).get(ATTEMPT, 0))
 
 
 # ---- the end
@@ -143,8 +143,8 @@ def end_fault(simulator: Simulator) -> str:
     job = simulator.resource()
     if job is None:
         return "" if "to be deleted" in simulator.facts else "the job is gone"
-    status = job.get("status") or {}
-    conditions = status.get("conditions") or []
+    status = status_of(job)
+    conditions = sequence(status, "conditions")
     if not finished(conditions):
         return f"it has not finished: {[condition['type'] for condition in conditions]}"
     if not status.get("completionTime") or not status.get("startTime"):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.objects import controller_of
+from steelyard.kube.objects import controller_of, labels_of, status_of
 from steelyard.kube.pods import phase_of
 from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
 from steelyard.kube.store import Key as StoreKey
@@ -19,7 +19,7 @@ from steelyard.operator.simulation.simulator import drive
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.observed.caches import child_kinds, slim, slim_job, slim_pod
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 NAMESPACE = "default"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -89,7 +89,7 @@ class StoreCaches:
     @staticmethod
     def concerns(job: Json, child: Json) -> bool:
         """Return whether an object is of the job with this metadata, or may become so."""
-        owner, labels = controller_of(child), child["metadata"].get("labels") or {}
+        owner, labels = controller_of(child), labels_of(child)
         if JOB_NAME not in labels:
             return False
         return bool(owner["uid"] == job["uid"] if owner else labels[JOB_NAME] == job["name"])
@@ -144,7 +144,7 @@ class JobSimulation:
 
     def _few(self) -> bool:
         """Return whether the edge makes one call after the other, so that nothing needs an event loop."""
-        types = self.job["spec"].get(self._types) or {}
+        types = mapping(self.job["spec"], self._types)
         replicas = max(
             sum(replica_type.get("replicas", 1) for replica_type in types.values()), len(self.pods())
         )
@@ -165,7 +165,7 @@ class JobSimulation:
 
     @property
     def status(self) -> Json:
-        status: Json = self.job.get("status") or {}
+        status: Json = status_of(self.job)
         return status
 
     @property

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Iterable
 
-from steelyard.kube.objects import controller_of
+from steelyard.kube.objects import controller_of, status_of
 from steelyard.kube.resource import PODS, resource_of
 from steelyard.kube.store import Key as StoreKey
 from steelyard.operator.conditions import time_text
@@ -13,7 +13,7 @@ from steelyard.operator.simulation.exploration import Move
 from steelyard.operator.simulation.simulator import Simulator
 from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE
-from steelyard.types import Json
+from steelyard.types import Json, sequence
 
 
 def own_pods(simulator: Simulator) -> list[Json]:
@@ -24,8 +24,8 @@ def own_pods(simulator: Simulator) -> list[Json]:
 
 def pod_moves(pod: Json, job: Json | None) -> Iterable[Move]:
     """Return what may happen to a Pod next; `job` has the name of the Pod's owner now."""
-    status, uid = pod.get("status") or {}, pod["metadata"]["uid"]
-    lost = any(condition.get("reason") == "NodeNotReady" for condition in status.get("conditions") or ())
+    status, uid = status_of(pod), pod["metadata"]["uid"]
+    lost = any(condition.get("reason") == "NodeNotReady" for condition in sequence(status, "conditions"))
     if pod["metadata"].get("deletionTimestamp"):
         # A Pod on a lost node stays; but one of a predecessor goes, as the cluster's garbage collector forces it.
         if not lost or job is None or (controller_of(pod) or {}).get("uid") != job["metadata"]["uid"]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import orjson
 
-from steelyard.kube.objects import controller_of
+from steelyard.kube.objects import conditions_of, controller_of, labels_of
 from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
 from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Store
@@ -88,7 +88,7 @@ class TrainingCaches(LaggingCaches):
         return True
 
     def watched(self, obj: Json) -> bool:
-        return JOB_NAME in (obj["metadata"].get("labels") or {})
+        return JOB_NAME in labels_of(obj)
 
     def concerns(self, resource: Json, obj: Json) -> bool:
         return StoreCaches.concerns(resource["metadata"], obj)
@@ -167,7 +167,7 @@ class JobScenario:
 
     def _hands(self, simulator: Simulator, job: Json) -> list[Move]:
         moves = [Move("made again", 2, self._made_again)]
-        if finished((job.get("status") or {}).get("conditions") or ()):
+        if finished(conditions_of(job)):
             return moves
         policy = job["spec"]["runPolicy"]
         if policy.get("suspend"):
@@ -215,11 +215,7 @@ class JobScenario:
 
     def progress(self, simulator: Simulator) -> bool:
         job = simulator.resource()
-        if (
-            job
-            and job["spec"]["runPolicy"].get("suspend")
-            and holds((job.get("status") or {}).get("conditions") or (), "Suspended")
-        ):
+        if job and job["spec"]["runPolicy"].get("suspend") and holds(conditions_of(job), "Suspended"):
             self._suspend(simulator, False)
             return True
         for pod in own_pods(simulator):

@@ -1,0 +1,31 @@
+"""A platform that starts again keeps its address, for which it waits a while."""
+
+import asyncio
+import socket
+
+from steelyard.local.supervisor import _choose_port
+
+
+async def test_the_last_port_is_waited_for() -> None:
+    """A process that a killed supervisor had just started has the port until it learns of the end."""
+    said: list[str] = []
+    with socket.socket() as leftover:
+        leftover.bind(("127.0.0.1", 0))
+        leftover.listen()
+        port = leftover.getsockname()[1]
+        choosing = asyncio.create_task(_choose_port("--api-port", 0, port, said.append, patience=60))
+        await asyncio.sleep(0.1)
+        assert not choosing.done()
+    assert await choosing == port
+    assert said == []
+
+
+async def test_a_port_that_stays_taken_is_replaced() -> None:
+    said: list[str] = []
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        chosen = await _choose_port("--api-port", 0, port, said.append, patience=0.1)
+    assert chosen != port
+    assert said == [f"port {port} is taken by another process; this time it is {chosen}"]

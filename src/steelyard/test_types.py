@@ -1,0 +1,48 @@
+"""Readers of fields that a document may leave out, or fill with something else."""
+
+from typing import Any
+
+import pytest
+
+from steelyard.types import mapping, sequence
+
+EMPTY: list[Any] = [None, "", 0, False, [], {}]
+
+
+def test_what_stands_at_a_path_is_read() -> None:
+    labels, containers = {"app": "demo"}, [{"name": "main"}]
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    assert mapping(pod, "metadata", "labels") is labels
+    assert sequence(pod, "spec", "containers") is containers
+    assert mapping(pod) is pod
+
+
+def test_a_tuple_reads_as_a_list() -> None:
+    assert sequence({"args": ("a", "b")}, "args") == ["a", "b"]
+
+
+@pytest.mark.parametrize("document", [None, {}, {"spec": {}}, {"spec": None}])
+def test_absent_fields_read_as_empty(document: Any) -> None:
+    assert mapping(document, "spec", "template") == {}
+    assert sequence(document, "spec", "containers") == []
+
+
+@pytest.mark.parametrize("empty", EMPTY)
+def test_whatever_is_empty_reads_as_empty(empty: Any) -> None:
+    assert mapping({"spec": empty}, "spec") == mapping({"spec": empty}, "spec", "template") == {}
+    assert sequence({"items": empty}, "items") == []
+
+
+@pytest.mark.parametrize("wrong", ["all", 7, True, ["item"]])
+def test_what_is_no_object_does_not_pass_for_an_empty_one(wrong: Any) -> None:
+    for path in (("resources", "limits"), ("resources",)):
+        with pytest.raises(TypeError, match=r"resources(\.limits)? has to be an object, not "):
+            mapping({"resources": wrong}, *path)
+    with pytest.raises(TypeError, match="spec has to be an object, not "):
+        sequence({"spec": wrong}, "spec", "containers")
+
+
+@pytest.mark.parametrize("wrong", ["all", 7, True, {"name": "value"}])
+def test_what_is_no_list_does_not_pass_for_an_empty_one(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="items has to be a list, not "):
+        sequence({"items": wrong}, "items")
