@@ -2,14 +2,15 @@
 
 `sync.py` reads the Job and then its Pods, calls `decide` until it wants nothing more, and carries out each answer.
 Conditions, reasons and counts are those of Kubernetes 1.31 and later: SuccessCriteriaMet and FailureTarget come
-first, Complete and Failed once no Pod is left running. What is not served (`UNSUPPORTED`) fails the Job and says so.
+first, Complete and Failed once no Pod is left running. A Job whose `managedBy` names another controller is left to it.
 """
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.kube.objects import is_deleting, status_of
+from steelyard.kube.objects import conditions_of, is_deleting, status_of
 from steelyard.kube.pods import is_ready, is_terminal
+from steelyard.local.controllers import job_policies as policies
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import (
     Decision,
@@ -19,18 +20,12 @@ from steelyard.local.controllers.decision import (
     seconds_left,
     with_condition,
 )
-from steelyard.local.controllers.job_counts import Counts, completions, count, is_indexed, without_finalizer
+from steelyard.local.controllers.job_counts import Counts, completions, count, is_tracked, without_finalizer
 from steelyard.local.controllers.job_pods import excess, missing
+from steelyard.local.controllers.job_policies import is_indexed, is_suspended
 from steelyard.types import Json, sequence
 
-UNSUPPORTED = (
-    "podFailurePolicy",
-    "successPolicy",
-    "backoffLimitPerIndex",
-    "maxFailedIndexes",
-    "managedBy",
-    "suspend",
-)
+MANAGER = "kubernetes.io/job-controller"
 
 
 @dataclass(frozen=True)
@@ -46,6 +41,8 @@ def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = 
     """Decide what is to be done for `job`, whose own Pods are `pods`. `taken`: Pod names that belong to other
     objects.
     """
+    if job["spec"].get("managedBy") not in (None, "", MANAGER):
+        return Decision()
     counts = count(job, pods)
     few = batch(len(pods))
     release = tuple((pod, without_finalizer(pod)) for pod in counts.release)
@@ -60,18 +57,30 @@ def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = 
         )
     active = [pod for pod in pods if of.is_active(pod)]
     verdict = _verdict(job, pods, counts, active, now)
-    create, wait = missing(job, pods, counts, now, taken or set(), few) if verdict is None else ([], None)
-    delete = excess(job, active, counts) if verdict is None else active
     status = _status(job, pods, counts, verdict, now)
-    changed = status != status_of(job)
+    changed = status if status != status_of(job) else None
+    more, events = len(release) > few, _events(job, status)
+    if verdict is not None and verdict.condition == "FailureTarget":
+        # They count as failed: their finalizers stay until that is in the status.
+        return Decision(
+            status=changed, delete=tuple(active[:few]), patch=release[:few], events=events,
+            more=more or len(active) > few,
+        )  # fmt: skip
+    if verdict is None and not is_suspended(job):
+        create, wait = missing(job, pods, counts, now, taken or set(), few)
+        surplus = excess(job, active, counts)
+    else:
+        create, wait, surplus = [], None, active
+    # Pods that are not needed any more count neither as succeeded nor as failed.
+    uncounted = tuple((pod, without_finalizer(pod)) for pod in surplus[:few] if is_tracked(pod))
     return Decision(
-        status=status if changed else None,
+        status=changed,
         # While an end is being counted no Pod is added: the number of failures decides whether one may be.
         create=tuple(create) if counts.settled else (),
-        delete=tuple(delete[:few]),
-        patch=release[:few],
-        more=len(create) == few or len(delete) > few or len(release) > few,
-        events=_events(job, status),
+        delete=tuple(surplus[:few]),
+        patch=release[:few] + uncounted,
+        more=more or len(create) == few or len(surplus) > few,
+        events=events,
         # A deadline that is over has been judged: nothing is to be seen but what the watches tell.
         look_again=_soonest(wait, _deadline_in(job, now) if verdict is None else None),
     )
@@ -88,26 +97,36 @@ def _verdict(
         said = of.condition(job, kind)
         if said and said["status"] == "True":
             return Verdict(kind, said.get("reason", ""), said.get("message", ""))
-    spec = job["spec"]
-    unsupported = [field for field in UNSUPPORTED if spec.get(field)]
-    if spec.get("podReplacementPolicy") == "Failed":
-        unsupported.append("podReplacementPolicy")
-    if unsupported:
-        what = ", ".join(f"spec.{field}" for field in unsupported)
-        return Verdict(
-            "FailureTarget", "NotImplemented", f"{what} is not implemented by the embedded Kubernetes"
-        )
-    if counts.failed > _backoff_limit(job) or _restarts_exceed(job, active):
+    if (message := policies.failure_of_the_job(job, pods)) is not None:
+        return Verdict("FailureTarget", "PodFailurePolicy", message)
+    waiting = (pod for pod in counts.replaceable.values() if policies.match_failure(job, pod).counts)
+    if counts.failed + sum(1 for _ in waiting) > _backoff_limit(job) or _restarts_exceed(job, active):
         return Verdict("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     remaining = _deadline_in(job, now)
     if remaining is not None and remaining <= 0:
         return Verdict("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
+    if failure := _failure_by_index(job, counts):
+        return failure
+    if is_indexed(job) and (message := policies.success_rule(job, counts.indexes)):
+        return Verdict("SuccessCriteriaMet", "SuccessPolicy", message)
     wanted = completions(job)
     done = counts.succeeded >= wanted if wanted is not None else counts.succeeded > 0 and not active
     if done:
         return Verdict(
             "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
         )
+    return None
+
+
+def _failure_by_index(job: Json, counts: Counts) -> Verdict | None:
+    if not counts.failed_indexes:
+        return None
+    most, failed = job["spec"].get("maxFailedIndexes"), len(counts.failed_indexes)
+    if most is not None and failed > int(most):
+        message = "Job has exceeded the specified maximal number of failed indexes"
+        return Verdict("FailureTarget", "MaxFailedIndexesExceeded", message)
+    if len(counts.failed_indexes | counts.indexes) >= (completions(job) or 0):
+        return Verdict("FailureTarget", "FailedIndexes", "Job has failed indexes")
     return None
 
 
@@ -133,10 +152,11 @@ def _restarts_exceed(job: Json, active: list[Json]) -> bool:
 
 
 def _deadline_in(job: Json, now: datetime) -> float | None:
+    """Seconds until the Job is too late; a deadline counts only while the Job is not suspended."""
     seconds, started = job["spec"].get("activeDeadlineSeconds"), status_of(job).get("startTime")
-    if seconds is None:
+    if seconds is None or is_suspended(job):
         return None
-    if started is None:
+    if started is None or of.is_true(job, "Suspended"):
         return float(seconds)
     return seconds_left(started, seconds, now)
 
@@ -144,12 +164,12 @@ def _deadline_in(job: Json, now: datetime) -> float | None:
 def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None, now: datetime) -> Json:
     stored = status_of(job)
     status: Json = {key: stored[key] for key in ("startTime", "completionTime") if key in stored}
-    status.setdefault("startTime", rfc3339(now))
     # Deleting ones are not active any more, but a Job has not ended before they have.
     active = [pod for pod in pods if of.is_active(pod)]
     terminating = sum(is_deleting(pod) and not is_terminal(pod) for pod in pods)
-    status |= {key: n for key, n in (("active", len(active)), ("terminating", terminating)) if n}
-    status["ready"] = sum(map(is_ready, active))
+    if active:
+        status["active"] = len(active)
+    status |= {"terminating": terminating, "ready": sum(map(is_ready, active))}
     status |= counts.status(indexed=is_indexed(job))
     conditions = list(sequence(stored, "conditions"))
     if verdict:
@@ -161,18 +181,39 @@ def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None
             conditions = with_condition(conditions, {"type": final, **said}, now)
             if final == "Complete":
                 status["completionTime"] = rfc3339(now)
+    elif suspension := _suspension(job):
+        conditions = with_condition(conditions, suspension, now)
+        if not is_suspended(job):
+            status["startTime"] = rfc3339(now)
+    if not is_suspended(job):
+        status.setdefault("startTime", rfc3339(now))
     if conditions:
         status["conditions"] = conditions
     return status
 
 
+def _suspension(job: Json) -> Json | None:
+    """Return the condition Suspended where it changes; a Job that never was suspended has none."""
+    if is_suspended(job) == of.is_true(job, "Suspended"):
+        return None
+    word = "suspended" if is_suspended(job) else "resumed"
+    said = {"status": str(is_suspended(job)), "reason": f"Job{word.title()}", "message": f"Job {word}"}
+    return {"type": "Suspended", **said}
+
+
 def _events(job: Json, status: Json) -> tuple[Event, ...]:
-    if any(condition["type"] == "Complete" for condition in sequence(status, "conditions")):
-        return (Event("Completed", "Job completed"),)
+    """Return what the status says newly; `sync` records it once the status is written."""
+    events = []
     for condition in sequence(status, "conditions"):
-        if condition["type"] == "FailureTarget" and not of.is_true(job, "FailureTarget"):
-            return (Event(condition["reason"], condition["message"], "Warning"),)
-    return ()
+        if condition in conditions_of(job):
+            continue
+        if condition["type"] == "Complete":
+            events.append(Event("Completed", "Job completed"))
+        elif condition["type"] == "Failed":
+            events.append(Event(condition["reason"], condition["message"], "Warning"))
+        elif condition["type"] == "Suspended":
+            events.append(Event(condition["reason"].removeprefix("Job"), condition["message"]))
+    return tuple(events)
 
 
 def _soonest(*delays: float | None) -> float | None:

@@ -6,16 +6,16 @@ the next sync sees from status and Pods alone what remains. An Indexed Job's suc
 of indexes. `job.decide` is the only caller.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from steelyard.kube.objects import annotations_of, finalizers_of, is_deleting, status_of
+from steelyard.kube.objects import finalizers_of, status_of
 from steelyard.kube.pods import phase_of
+from steelyard.local.controllers import job_policies as policies
+from steelyard.local.controllers.job_policies import format_indexes, index_of, is_indexed, parse_indexes
 from steelyard.types import Json, mapping, sequence
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
-INDEX = "batch.kubernetes.io/job-completion-index"
-MOST_INDEXES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Counts:
     uncounted_failed: tuple[str, ...]
     indexes: frozenset[int]  # completed ones, of an Indexed Job
     release: tuple[Json, ...]  # Pods whose finalizer may go once the status above is written
+    failed_indexes: frozenset[int] | None = None  # None: the Job has no backoffLimitPerIndex
+    replaceable: Mapping[int, Json] = field(default_factory=dict)  # by index, failed Pods to be replaced
 
     @property
     def settled(self) -> bool:
@@ -37,12 +39,16 @@ class Counts:
     def status(self, *, indexed: bool) -> Json:
         """The counts as fields of a Job's status; zeros and empty lists are left out, as a server leaves them."""
         succeeded = self.succeeded - len(self.uncounted_succeeded)
+        # A Pod that waits for its replacement has failed, but is counted together with its release.
         fields: Json = {"succeeded": succeeded, "failed": self.failed - len(self.uncounted_failed)}
         uncounted = {"succeeded": list(self.uncounted_succeeded), "failed": list(self.uncounted_failed)}
         fields["uncountedTerminatedPods"] = {key: uids for key, uids in uncounted.items() if uids}
         if indexed:
             fields["completedIndexes"] = format_indexes(self.indexes)
-        return {key: value for key, value in fields.items() if value or key == "uncountedTerminatedPods"}
+        shown = {key: value for key, value in fields.items() if value or key == "uncountedTerminatedPods"}
+        if self.failed_indexes is not None:
+            shown["failedIndexes"] = format_indexes(self.failed_indexes)
+        return shown
 
 
 def count(job: Json, pods: Iterable[Json]) -> Counts:
@@ -50,10 +56,14 @@ def count(job: Json, pods: Iterable[Json]) -> Counts:
     status = status_of(job)
     stored = mapping(status, "uncountedTerminatedPods")
     indexed = is_indexed(job)
-    tracked = {pod["metadata"]["uid"]: pod for pod in pods if FINALIZER in finalizers_of(pod)}
+    pods = list(pods)
+    tracked = {pod["metadata"]["uid"]: pod for pod in pods if is_tracked(pod)}
     succeeded = int(status.get("succeeded") or 0)
     failed = int(status.get("failed") or 0)
-    indexes = set(parse_indexes(status.get("completedIndexes") or ""))
+    indexes = _succeeded_indexes(job, tracked.values()) if indexed else frozenset()
+    failed_indexes = _failed_indexes(job, tracked.values())
+    valid = [pod for pod in tracked.values() if _has_index(job, pod)]
+    waiting = policies.awaiting_replacement(job, pods, valid, indexes | (failed_indexes or frozenset()))
     # A listed uid whose Pod has lost its finalizer moves into the number; one that still has it stays listed.
     listed = {
         how: [uid for uid in sequence(stored, how) if uid in tracked] for how in ("succeeded", "failed")
@@ -63,22 +73,13 @@ def count(job: Json, pods: Iterable[Json]) -> Counts:
     known = {*listed["succeeded"], *listed["failed"]}
     release = []
     for uid, pod in sorted(tracked.items()):
-        # A Pod that is being deleted counts as failed at once, unless it had succeeded: it may never get to
-        # say more.
-        end = None
-        if phase_of(pod) == "Succeeded":
-            end = "succeeded"
-        elif phase_of(pod) == "Failed" or is_deleting(pod):
-            end = "failed"
-        if end is None:
+        end = _end(job, pod)
+        if end is None or (end == "failed" and waiting.get(_index(pod)) is pod):
             continue
         release.append(pod)
-        if uid in known:
+        if uid in known or (indexed and (end == "succeeded" or not _has_index(job, pod))):
             continue
-        if indexed and end == "succeeded":
-            index = index_of(pod)
-            if index is not None and index < (completions(job) or 0):
-                indexes.add(index)
+        if end == "failed" and not policies.match_failure(job, pod).counts:
             continue
         listed[end].append(uid)
         succeeded, failed = succeeded + (end == "succeeded"), failed + (end == "failed")
@@ -89,9 +90,46 @@ def count(job: Json, pods: Iterable[Json]) -> Counts:
         failed,
         tuple(listed["succeeded"]),
         tuple(listed["failed"]),
-        frozenset(indexes),
+        indexes,
         tuple(release),
+        failed_indexes,
+        waiting,
     )
+
+
+def _end(job: Json, pod: Json) -> str | None:
+    if phase_of(pod) == "Succeeded":
+        return "succeeded"
+    return "failed" if policies.has_failed(pod, job) else None
+
+
+def _index(pod: Json) -> int:
+    index = index_of(pod)
+    return -1 if index is None else index
+
+
+def _has_index(job: Json, pod: Json) -> bool:
+    return 0 <= _index(pod) < (completions(job) or 0)
+
+
+def _succeeded_indexes(job: Json, pods: Iterable[Json]) -> frozenset[int]:
+    before = parse_indexes(status_of(job).get("completedIndexes") or "", below=completions(job))
+    now = (_index(pod) for pod in pods if phase_of(pod) == "Succeeded" and _has_index(job, pod))
+    return frozenset({*before, *now})
+
+
+def _failed_indexes(job: Json, pods: Iterable[Json]) -> frozenset[int] | None:
+    if policies.limit_per_index(job) is None or not is_indexed(job):
+        return None
+    before = parse_indexes(status_of(job).get("failedIndexes") or "", below=completions(job))
+    # Pods that are ended because the Job is over did not fail their index.
+    now = () if policies.is_over(job) else (pod for pod in pods if policies.fails_its_index(job, pod))
+    return frozenset({*before, *(_index(pod) for pod in now if _has_index(job, pod))})
+
+
+def is_tracked(pod: Json) -> bool:
+    """Tell whether the Pod's end is still to be counted."""
+    return FINALIZER in finalizers_of(pod)
 
 
 def without_finalizer(pod: Json) -> Json:
@@ -100,39 +138,7 @@ def without_finalizer(pod: Json) -> Json:
     return {"metadata": {"finalizers": rest, "resourceVersion": pod["metadata"]["resourceVersion"]}}
 
 
-def is_indexed(job: Json) -> bool:
-    return bool(job["spec"].get("completionMode") == "Indexed")
-
-
 def completions(job: Json) -> int | None:
     """Return how many Pods must succeed; None for a work queue, whose Pods know themselves when all is done."""
     wanted = job["spec"].get("completions")
     return 1 if wanted is None and job["spec"].get("parallelism") is None else wanted
-
-
-def index_of(pod: Json) -> int | None:
-    text = annotations_of(pod).get(INDEX)
-    return int(text) if text is not None and text.isdecimal() and len(text) < 20 else None
-
-
-def parse_indexes(text: str) -> list[int]:
-    """`1,3-5` as numbers. ValueError for other texts, and for more numbers than Pods will ever have run here."""
-    numbers: list[int] = []
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        run = range(int(first), int(last or first) + 1)
-        if len(numbers) + len(run) > MOST_INDEXES:
-            raise ValueError(f"more than {MOST_INDEXES} completed indexes")
-        numbers.extend(run)
-    return numbers
-
-
-def format_indexes(numbers: Iterable[int]) -> str:
-    """Numbers as `1,3-5`; two in a row are written `1,2`."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(a) if a == b else f"{a},{b}" if b == a + 1 else f"{a}-{b}" for a, b in runs)

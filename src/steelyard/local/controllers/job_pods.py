@@ -8,13 +8,17 @@ from datetime import datetime
 from itertools import islice
 
 from steelyard.awake import pause_lasts
-from steelyard.kube.pods import container_statuses, containers_of, is_ready, phase_of, terminated_state
+from steelyard.kube.objects import is_deleting
+from steelyard.kube.pods import containers_of, is_ready, phase_of
+from steelyard.local.controllers import job_policies as policies
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import MOST_PODS, parse_time
-from steelyard.local.controllers.job_counts import FINALIZER, INDEX, Counts, completions, index_of, is_indexed
+from steelyard.local.controllers.decision import MOST_PODS
+from steelyard.local.controllers.job_counts import FINALIZER, Counts, completions
+from steelyard.local.controllers.job_policies import INDEX
 from steelyard.types import Json
 
-FIRST_DELAY, LONGEST_DELAY = 10.0, 360.0  # seconds between a failure and the next Pod, doubling
+FIRST_DELAY, LONGEST_DELAY = 10.0, 600.0  # seconds between a failure and the next Pod, doubling
+INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
 
 def missing(
@@ -22,29 +26,42 @@ def missing(
 ) -> tuple[list[Json], float | None]:
     """Return at most `most` Pods to make now, and the seconds until more may be made."""
     active = [pod for pod in pods if of.is_active(pod)]
-    wanted = min(_wanted(job, counts, len(active)) - len(active), most)
+    ending = [pod for pod in pods if _is_awaited(job, pod)]
+    wanted = min(_wanted(job, counts, len(active)) - len(active) - len(ending), most)
     if wanted <= 0:
         return [], None
-    delay = _delay(pods, counts.failed, now)
+    per_index = policies.limit_per_index(job) is not None
+    delay = 0.0 if per_index else _delay(pods, counts.failed, now)
     if delay > 0:
         return [], delay
     names = taken | {pod["metadata"]["name"] for pod in pods}
-    if not is_indexed(job):
+    if not policies.is_indexed(job):
         base = job["metadata"]["name"]
         free_names = of.free_names(base, job["metadata"]["uid"], names)
         return [_pod(job, name) for name in islice(free_names, wanted)], None
-    held = {index_of(pod) for pod in active} | counts.indexes
-    free = (index for index in range(completions(job) or 0) if index not in held)
-    return [_indexed_pod(job, index, names) for index in islice(free, wanted)], None
+    held = {policies.index_of(pod) for pod in (*active, *ending)} | counts.indexes
+    held |= counts.failed_indexes or frozenset()
+    free = islice((index for index in range(completions(job) or 0) if index not in held), wanted)
+    if not per_index:
+        return [_indexed_pod(job, index, names) for index in free], None
+    delays = {index: _delay_of_index(counts.replaceable.get(index), now) for index in free}
+    due = [index for index, left in delays.items() if left <= 0]
+    made = [_indexed_pod(job, index, names, counts) for index in due]
+    return made, min((left for left in delays.values() if left > 0), default=None)
+
+
+def _is_awaited(job: Json, pod: Json) -> bool:
+    """Tell whether a Pod that is being deleted keeps its place until it has ended."""
+    return policies.replaces_only_failed(job) and is_deleting(pod) and not policies.has_ended(pod, job)
 
 
 def excess(job: Json, active: list[Json], counts: Counts) -> list[Json]:
     """Active Pods beyond what is wanted, the least far ones first; and second Pods of one index."""
     doubles, rest, seen = [], list(active), set(counts.indexes)
-    if is_indexed(job):
+    if policies.is_indexed(job):
         rest = []
         for pod in sorted(active, key=_age):
-            index = index_of(pod)
+            index = policies.index_of(pod)
             if index is None or index in seen:
                 doubles.append(pod)
             else:
@@ -64,24 +81,22 @@ def _wanted(job: Json, counts: Counts, active: int) -> int:
 
 
 def _delay(pods: list[Json], failed: int, now: datetime) -> float:
-    if not failed:
-        return 0.0
-    ends = [end for pod in pods if (end := _failed_at(pod)) is not None]
-    if not ends:
-        return 0.0
-    wait = min(FIRST_DELAY * 2.0 ** min(failed - 1, 10), LONGEST_DELAY)
-    return wait - (now - max(ends)).total_seconds() if pause_lasts(max(ends), wait, now) else 0.0
+    """Seconds until a Pod may take the place of a failed one; a success in between begins the series anew."""
+    ends = [end for pod in pods if (end := policies.failed_at(pod)) is not None]
+    successes = [end for pod in pods if (end := policies.succeeded_at(pod)) is not None]
+    if successes:
+        ends = [end for end in ends if end > max(successes)]
+    return _left(len(ends) if successes else max(failed, len(ends)), max(ends), now) if ends else 0.0
 
 
-def _failed_at(pod: Json) -> datetime | None:
-    if phase_of(pod) != "Failed":
-        return None
-    ends = [
-        ended["finishedAt"]
-        for container_status in container_statuses(pod)
-        if (ended := terminated_state(container_status)) and ended.get("finishedAt")
-    ]
-    return parse_time(max(ends)) if ends else None
+def _delay_of_index(replaced: Json | None, now: datetime) -> float:
+    end = policies.failed_at(replaced) if replaced else None
+    return _left(policies.failures_before(replaced) + 1, end, now) if replaced and end else 0.0
+
+
+def _left(failures: int, end: datetime, now: datetime) -> float:
+    wait = min(FIRST_DELAY * 2.0 ** min(failures - 1, 10), LONGEST_DELAY)
+    return wait - (now - end).total_seconds() if pause_lasts(end, wait, now) else 0.0
 
 
 def _age(pod: Json) -> tuple[str, str]:
@@ -106,13 +121,18 @@ def _pod(job: Json, name: str) -> Json:
     return of.pod_from_template(job, name, labels=_labels(job), finalizers=[FINALIZER])
 
 
-def _indexed_pod(job: Json, index: int, names: set[str]) -> Json:
+def _indexed_pod(job: Json, index: int, names: set[str], counts: Counts | None = None) -> Json:
     base = f"{job['metadata']['name'][:50]}-{index}"
     pod = _pod(job, of.free_name(base, job["metadata"]["uid"], names))
-    pod["metadata"].setdefault("annotations", {})[INDEX] = str(index)
+    annotations = pod["metadata"].setdefault("annotations", {})
+    annotations[INDEX] = str(index)
+    if counts is not None:
+        annotations |= policies.failure_annotations(job, counts.replaceable.get(index))
     pod["metadata"]["labels"][INDEX] = str(index)
-    pod["spec"].setdefault("hostname", base)
-    field = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
+    pod["spec"]["hostname"] = f"{job['metadata']['name']}-{index}"
+    field = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
     for container in containers_of(pod["spec"]):
-        container.setdefault("env", []).append({"name": "JOB_COMPLETION_INDEX", "valueFrom": field})
+        env = container.setdefault("env", [])
+        if not any(variable["name"] == INDEX_VARIABLE for variable in env):
+            env.append({"name": INDEX_VARIABLE, "valueFrom": field})
     return pod

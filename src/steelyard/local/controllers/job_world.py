@@ -57,15 +57,26 @@ class World:
 
     def true_conditions(self) -> dict[str, str]:
         return {
-            condition["type"]: condition.get("reason", "") for condition in self.status.get("conditions", ())
+            condition["type"]: condition.get("reason", "")
+            for condition in self.status.get("conditions", ())
+            if condition["status"] == "True"
         }
 
-    def end(self, phase: str, *, of: Json | None = None) -> None:
+    def bind(self) -> None:
+        """Give every Pod a node, so that the API does not drop it at once when it is deleted."""
+        for pod in self.pods:
+            self.cluster.store.put({**pod, "spec": {**pod["spec"], "nodeName": "n"}})
+
+    def change(self, **spec: Any) -> None:
+        """Write fields of the Job's specification as a user does."""
+        self.cluster.store.put({**self.job, "spec": {**self.job["spec"], **spec}})
+
+    def end(self, phase: str, *, of: Json | None = None, exit_code: int = 1) -> None:
         pod = of or next(
             candidate for candidate in self.pods if candidate.get("status", {}).get("phase") not in ENDED
         )
         at = self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
-        self.cluster.store.set_status(PODS, pod["metadata"]["name"], "default", ended(phase, at))
+        self.cluster.store.set_status(PODS, pod["metadata"]["name"], "default", ended(phase, at, exit_code))
 
     def delete_by_hand(self, pod: Json) -> None:
         """Delete a Pod as a user does; the finalizer holds the deletion back."""

@@ -64,7 +64,8 @@ BAD = {
     "a Job without a template": (JOB, {**make_job("bad"), "spec": {"parallelism": 1}}),
     "completed indexes without end": (
         JOB,
-        make_job("bad", completionMode="Indexed") | {"status": {"completedIndexes": f"0-{LARGEST}"}},
+        make_job("bad", completionMode="Indexed", completions=LARGEST)
+        | {"status": {"completedIndexes": f"0-{LARGEST}"}},
     ),
 }
 

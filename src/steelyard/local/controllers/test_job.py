@@ -6,6 +6,7 @@ import pytest
 from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.controllers import job_counts
 from steelyard.local.controllers.job import decide
+from steelyard.local.controllers.job_policies import INDEX, format_indexes, parse_indexes
 from steelyard.local.controllers.job_world import ENDED, KEY, World
 from steelyard.local.controllers.objects import make_job
 from steelyard.local.controllers.sync import JOB, sync
@@ -179,7 +180,7 @@ async def test_completions_run_at_most_parallelism_at_a_time() -> None:
 async def test_an_indexed_job_runs_each_index_once() -> None:
     world = World(completions=3, parallelism=3, completionMode="Indexed", backoffLimit=1)
     await world.settle()
-    indexes = [pod["metadata"]["annotations"][job_counts.INDEX] for pod in world.pods]
+    indexes = [pod["metadata"]["annotations"][INDEX] for pod in world.pods]
     assert sorted(indexes) == ["0", "1", "2"]
     assert {pod["spec"]["hostname"] for pod in world.pods} == {"demo-0", "demo-1", "demo-2"}
     world.end("Succeeded", of=_with_index(world, "0"))
@@ -190,7 +191,7 @@ async def test_an_indexed_job_runs_each_index_once() -> None:
     world.time += timedelta(seconds=11)
     await world.settle()
     (again,) = (pod for pod in world.pods if pod.get("status", {}).get("phase") not in ENDED)
-    assert again["metadata"]["annotations"][job_counts.INDEX] == "1"
+    assert again["metadata"]["annotations"][INDEX] == "1"
     world.end("Succeeded", of=again)
     await world.settle()
     assert (world.status["completedIndexes"], world.status["succeeded"]) == ("0-2", 3)
@@ -198,7 +199,7 @@ async def test_an_indexed_job_runs_each_index_once() -> None:
 
 
 def _with_index(world: World, index: str) -> Json:
-    return next(pod for pod in world.pods if pod["metadata"]["annotations"][job_counts.INDEX] == index)
+    return next(pod for pod in world.pods if pod["metadata"]["annotations"][INDEX] == index)
 
 
 async def test_a_deleted_job_lets_its_pods_go() -> None:
@@ -232,18 +233,10 @@ async def test_a_finished_job_goes_after_its_time_to_live() -> None:
     assert world.cluster.store.find(JOBS, "demo", "default") is None
 
 
-async def test_what_is_not_served_fails_and_names_the_field() -> None:
-    world = World(suspend=True)
-    await world.settle()
-    failed = next(condition for condition in world.status["conditions"] if condition["type"] == "Failed")
-    assert (failed["reason"], "spec.suspend" in failed["message"]) == ("NotImplemented", True)
-    assert world.pods == []
-
-
 @pytest.mark.parametrize(
     ("numbers", "text"),
     [([], ""), ([3], "3"), ([0, 1], "0,1"), ([0, 1, 2], "0-2"), ([0, 2, 3, 4, 7], "0,2-4,7")],
 )
 def test_indexes_are_written_as_runs(numbers: list[int], text: str) -> None:
-    assert job_counts.format_indexes(numbers) == text
-    assert job_counts.parse_indexes(text) == numbers
+    assert format_indexes(numbers) == text
+    assert parse_indexes(text) == numbers

@@ -12,7 +12,7 @@ from steelyard.local.apiserver.rules.common import (
 )
 from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
-from steelyard.types import Json, mapping
+from steelyard.types import Json, mapping, sequence
 
 _MOST_AT_ONCE = 100_000
 _JOB_NUMBERS = (
@@ -75,12 +75,16 @@ def _default_job(job: Json) -> None:
         spec["parallelism"] = 1
     defaults(
         spec,
-        backoffLimit=6,
+        # With a limit for each index, the limit of the whole Job is out of the way.
+        backoffLimit=6 if spec.get("backoffLimitPerIndex") is None else 2**31 - 1,
         manualSelector=False,
         completionMode="NonIndexed",
         suspend=False,
-        podReplacementPolicy="TerminatingOrFailed",
+        podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed",
     )
+    for rule in sequence(spec, "podFailurePolicy", "rules"):
+        for pattern in sequence(rule, "onPodConditions"):
+            defaults(pattern, status="True")
     job.setdefault("status", {})
 
 
