@@ -1,40 +1,22 @@
-"""Writes the built-in kinds' schemas, as a real API server publishes them, into the embedded one's data file.
+"""Writes what a real API server publishes of its built-in kinds into the embedded one's data files.
 
-`python -m tests.kubernetes_api.generate_builtin`, by hand, when the version of Kubernetes changes; `kubectl` must
-reach a real server.
+Schemas go into `builtin.json.gz`; names, verbs, subresources and the columns of tables into `served.json.gz`.
+`python -m tests.kubernetes_api.generate_builtin`, by hand, when the version of Kubernetes changes, asks the server
+that KUBECONFIG_REAL names, or starts one.
 """
 
+import asyncio
 import gzip
 import re
-import subprocess
 from pathlib import Path
 
 import orjson
 
-from steelyard.kube.resource import BUILT_IN, HORIZONTAL_POD_AUTOSCALERS, ROLE_BINDINGS, ROLES
-from steelyard.types import Json
+from steelyard.types import Json, sequence
+from tests.kubernetes_api.api import TABLE, Api
+from tests.kubernetes_differential.__main__ import real_server
 
-TARGET = Path("src/steelyard/local/apiserver/builtin.json.gz")
-SERVED = [*BUILT_IN, ROLES, ROLE_BINDINGS, HORIZONTAL_POD_AUTOSCALERS]
-DOCUMENTS = {
-    f"apis/{resource.group}/{resource.version}" if resource.group else "api/v1" for resource in SERVED
-}
-DOCUMENTS |= {"apis/scheduling.k8s.io/v1", "apis/autoscaling/v1"}
-DOCUMENTS |= {"apis/events.k8s.io/v1", "apis/authorization.k8s.io/v1", "apis/authentication.k8s.io/v1"}
-DOCUMENTS |= {"apis/admissionregistration.k8s.io/v1", "apis/certificates.k8s.io/v1"}
-NAMES = {*(resource.kind for resource in SERVED), "PriorityClass", "ClusterRole", "ClusterRoleBinding"}
-NAMES |= {"LimitRange", "ResourceQuota", "CertificateSigningRequest"}
-NAMES |= {"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
-NAMES |= {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-KINDS = NAMES | {f"{name}List" for name in NAMES} | {"Scale"}
-KINDS |= {
-    "SelfSubjectAccessReview",
-    "SubjectAccessReview",
-    "LocalSubjectAccessReview",
-    "SelfSubjectRulesReview",
-}
-KINDS |= {"SelfSubjectReview", "TokenRequest", "TokenReview"}
-KINDS |= {"Binding", "DeleteOptions", "Status"}
+FOLDER = Path("src/steelyard/local/apiserver")
 REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 
 
@@ -50,28 +32,45 @@ def closure(schemas: Json, names: set[str]) -> Json:
     return dict(sorted(documents.items()))
 
 
-def published(document: str) -> Json:
-    command = ["kubectl", "get", "--raw", f"/openapi/v3/{document}"]
-    answer = subprocess.run(command, capture_output=True, check=True).stdout
-    schemas: Json = orjson.loads(answer)["components"]["schemas"]
-    return schemas
-
-
-def _is_served(name: str) -> bool:
-    """Version 1 of everything, but of what is at version 2 by now."""
-    version = ".v2." if "HorizontalPodAutoscaler" in name else ".v1."
-    return version in name
-
-
-def main() -> None:
+async def publish(api: Api) -> None:
+    groups = (await api.get("/apis")).ok(200).json["groups"]
+    versions = [version["groupVersion"] for group in groups for version in group["versions"]]
     schemas: Json = {}
-    for document in sorted(DOCUMENTS):
-        schemas |= published(document)
-    wanted = {name for name in schemas if name.rpartition(".")[2] in KINDS and _is_served(name)}
-    content = orjson.dumps(closure(schemas, wanted))
-    TARGET.write_bytes(gzip.compress(content, 9, mtime=0))
-    print(f"{len(content)} bytes of JSON, {TARGET.stat().st_size} compressed")
+    served: Json = {}
+    for document in ("api/v1", *(f"apis/{version}" for version in versions)):
+        schemas |= (await api.get(f"/openapi/v3/{document}")).ok(200).json["components"]["schemas"]
+        resources = (await api.get(f"/{document}")).ok(200).json["resources"]
+        served[document] = [await _with_columns(api, document, resource) for resource in resources]
+    wanted = {name for name, schema in schemas.items() if _is_of(schema, {"v1", *versions})}
+    write("builtin.json.gz", closure(schemas, wanted))
+    write("served.json.gz", served)
+
+
+def _is_of(schema: Json, versions: set[str]) -> bool:
+    """Tell whether this is a kind of one of these versions, and not only a part of one."""
+    kinds = sequence(schema, "x-kubernetes-group-version-kind")
+    return any(f"{kind['group']}/{kind['version']}".lstrip("/") in versions for kind in kinds)
+
+
+async def _with_columns(api: Api, document: str, resource: Json) -> Json:
+    if "list" not in resource["verbs"]:
+        return resource
+    table = (await api.get(f"/{document}/{resource['name']}?limit=1", TABLE)).ok(200).json
+    return resource | {"columns": table["columnDefinitions"]}
+
+
+def write(name: str, content: Json) -> None:
+    raw = orjson.dumps(content)
+    (FOLDER / name).write_bytes(gzip.compress(raw, 9, mtime=0))
+    print(f"{name}: {len(raw)} bytes of JSON, {(FOLDER / name).stat().st_size} compressed")
+
+
+async def main() -> None:
+    with real_server() as (kubeconfig, _):
+        api = Api(kubeconfig)
+        await publish(api)
+        await api.close()
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(main())

@@ -1,27 +1,58 @@
-"""The built-in kinds: their names in the API, their fields, their rules."""
+"""The built-in kinds: their rules, and what their names and fields (`served.py`, `published.py`) do not say."""
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from steelyard.local.apiserver.kinds import ResourceType, Rules, Scaling
 from steelyard.local.apiserver.published import kind_node
 from steelyard.local.apiserver.rules import (
     access,
+    autoscaling,
     cluster,
     crds,
+    cron,
     discovery,
     events,
+    hooks,
+    networking,
+    others,
     pods,
+    quotas,
     scheduling,
     services,
+    sets,
+    storage,
     workloads,
 )
+from steelyard.local.apiserver.served import resources_of, subresources_of
+
+_HOOKS, _STORAGE = "admissionregistration.k8s.io", "storage.k8s.io"
+_NETWORKING, _FLOW = "networking.k8s.io", "flowcontrol.apiserver.k8s.io"
+_DEVICES = "resource.k8s.io"
 
 
-def _kind(group: str, plural: str, kind: str, rules: Rules, **options: object) -> ResourceType:
-    version = str(options.pop("version", "v1"))
+def _kind(group: str, plural: str, rules: Rules, version: str = "v1", **options: Any) -> ResourceType:
+    served = resources_of(group, version)[plural]
+    kind = served["kind"]
     node = partial(kind_node, group, version, kind)
-    return ResourceType(group, version, plural, kind, node, rules, **options)  # type: ignore[arg-type]
+    below = subresources_of(group, version, plural)
+    return ResourceType(
+        group,
+        version,
+        plural,
+        kind,
+        node,
+        rules,
+        singular=served["singularName"],
+        short_names=tuple(served.get("shortNames", ())),
+        categories=tuple(served.get("categories", ())),
+        namespaced=served["namespaced"],
+        has_status="status" in below,
+        subresources=tuple(name for name in below if name != "status"),
+        verbs=tuple(served["verbs"]),
+        **options,
+    )
 
 
 _POD_FIELDS = "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName spec.hostNetwork "
@@ -31,10 +62,10 @@ _EVENT_FIELDS += "involvedObject.apiVersion involvedObject.resourceVersion invol
 _EVENT_FIELDS += "reason reportingComponent source type"
 
 
-_PLAIN = {"has_status": False, "has_generation": False}
-_SCALED: dict[str, object] = {
-    "scaling": Scaling(("spec", "replicas"), ("status", "replicas"), ("spec", "selector")),
-    "subresources": ("scale",),
+_PLAIN: dict[str, Any] = {"has_generation": False}
+_STRICT: dict[str, Any] = {"unconditional": False}
+_SCALED: dict[str, Any] = {
+    "scaling": Scaling(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
 }
 
 
@@ -43,10 +74,10 @@ def _fields(text: str) -> frozenset[str]:
 
 
 def builtin_kinds() -> list[ResourceType]:
-    kinds = _kinds()
-    event = next(kind for kind in kinds if kind.kind == "Event")
+    kinds = {kind.bucket: kind for kind in _kinds()}
+    event, autoscaler = kinds["events"], kinds["horizontalpodautoscalers.autoscaling"]
     # The same events under the names of their newer group.
-    alias = replace(
+    newer = replace(
         event,
         group="events.k8s.io",
         node=partial(kind_node, "events.k8s.io", "v1", "Event"),
@@ -54,65 +85,125 @@ def builtin_kinds() -> list[ResourceType]:
         convert_in=events.as_old,
         convert_out=events.as_new,
     )
-    return [*kinds, alias]
+    older = replace(
+        autoscaler,
+        version="v1",
+        node=partial(kind_node, "autoscaling", "v1", "HorizontalPodAutoscaler"),
+        stored_as=autoscaler,
+        convert_in=autoscaling.as_new,
+        convert_out=autoscaling.as_old,
+    )
+    return [*kinds.values(), newer, older]
 
 
 def _kinds() -> list[ResourceType]:
+    return [*_core(), *_apps(), *_access(), *_cluster_wide(), *_storage(), *_network()]
+
+
+def _core() -> list[ResourceType]:
+    plain = _PLAIN
     return [
-        _kind("", "configmaps", "ConfigMap", cluster.CONFIG_MAP, short_names=("cm",), **_PLAIN),
-        _kind("", "events", "Event", events.EVENT, short_names=("ev",), selectable=_fields(_EVENT_FIELDS), **_PLAIN),
+        _kind("", "configmaps", cluster.CONFIG_MAP, **plain),
+        _kind("", "endpoints", networking.ENDPOINTS, **plain),
+        _kind("", "events", events.EVENT, selectable=_fields(_EVENT_FIELDS), **plain),
+        _kind("", "limitranges", quotas.RANGE, **plain),
+        _kind("", "namespaces", cluster.NAMESPACE, name_check="label", selectable=_fields("status.phase"), **plain),
+        _kind("", "nodes", cluster.NODE, selectable=_fields("spec.unschedulable"), **plain),
+        _kind("", "persistentvolumeclaims", storage.CLAIM, returned=True, **plain),
+        _kind("", "persistentvolumes", storage.VOLUME, returned=True, **plain),
+        _kind("", "pods", pods.POD, selectable=_fields(_POD_FIELDS), returned=True),
+        _kind("", "podtemplates", sets.POD_TEMPLATE, returned=True),
+        _kind("", "replicationcontrollers", sets.CONTROLLER, selectable=_fields("status.replicas"), **_SCALED),
+        _kind("", "resourcequotas", quotas.QUOTA, returned=True, **plain),
+        _kind("", "secrets", cluster.SECRET, selectable=_fields("type"), **plain),
+        _kind("", "serviceaccounts", Rules(), returned=True, **plain),
         _kind(
-            "", "namespaces", "Namespace", cluster.NAMESPACE, short_names=("ns",), namespaced=False,
-            has_generation=False, name_check="label", selectable=_fields("status.phase"),
-        ),
-        _kind(
-            "", "nodes", "Node", cluster.NODE, short_names=("no",), namespaced=False, has_generation=False,
-            selectable=_fields("spec.unschedulable"),
-        ),
-        _kind(
-            "", "pods", "Pod", pods.POD, short_names=("po",), categories=("all",), selectable=_fields(_POD_FIELDS),
-            subresources=("log", "binding", "exec", "eviction"),
-        ),
-        _kind("", "secrets", "Secret", cluster.SECRET, selectable=_fields("type"), **_PLAIN),
-        _kind("", "serviceaccounts", "ServiceAccount", Rules(), short_names=("sa",), subresources=("token",), **_PLAIN),
-        _kind(
-            "", "services", "Service", services.SERVICE, short_names=("svc",), categories=("all",),
-            has_generation=False, name_check="service", selectable=_fields("spec.clusterIP spec.type"),
-        ),
-        _kind(
-            "apps", "deployments", "Deployment", workloads.DEPLOYMENT, short_names=("deploy",), categories=("all",),
-            **_SCALED,
-        ),
-        _kind("apps", "replicasets", "ReplicaSet", workloads.REPLICA_SET, short_names=("rs",), categories=("all",),
-              selectable=_fields("status.replicas"), **_SCALED),
-        _kind("batch", "jobs", "Job", workloads.JOB, categories=("all",), selectable=_fields("status.successful")),
-        _kind(
-            # A lease replaced without its version could be taken from the leader that has just renewed it.
-            "coordination.k8s.io", "leases", "Lease", cluster.LEASE, unconditional=False, **_PLAIN,
-        ),
-        _kind(
-            "discovery.k8s.io", "endpointslices", "EndpointSlice", discovery.ENDPOINT_SLICE, has_status=False,
-        ),
-        _kind(access.GROUP, "roles", "Role", access.ROLE, name_check="path", **_PLAIN),
-        _kind(access.GROUP, "rolebindings", "RoleBinding", access.ROLE_BINDING, name_check="path", **_PLAIN),
-        _kind(
-            access.GROUP, "clusterroles", "ClusterRole", access.CLUSTER_ROLE, name_check="path", namespaced=False,
-            **_PLAIN,
-        ),
-        _kind(
-            access.GROUP, "clusterrolebindings", "ClusterRoleBinding", access.CLUSTER_ROLE_BINDING, name_check="path",
-            namespaced=False, **_PLAIN,
-        ),
-        _kind(
-            "autoscaling", "horizontalpodautoscalers", "HorizontalPodAutoscaler", scheduling.AUTOSCALER, version="v2",
-            short_names=("hpa",), categories=("all",), has_generation=False,
-        ),
-        _kind(
-            "scheduling.k8s.io", "priorityclasses", "PriorityClass", scheduling.PRIORITY_CLASS, short_names=("pc",),
-            namespaced=False, has_status=False,
-        ),
-        _kind(
-            "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", crds.DEFINITION,
-            short_names=("crd", "crds"), categories=("api-extensions",), namespaced=False, unconditional=False,
+            "", "services", services.SERVICE, name_check="service", returned=True,
+            selectable=_fields("spec.clusterIP spec.type"), **plain,
         ),
     ]  # fmt: skip
+
+
+def _apps() -> list[ResourceType]:
+    return [
+        _kind("apps", "controllerrevisions", sets.REVISION, **_PLAIN, **_STRICT),
+        _kind("apps", "daemonsets", sets.DAEMON_SET),
+        _kind("apps", "deployments", workloads.DEPLOYMENT, **_SCALED),
+        _kind("apps", "replicasets", workloads.REPLICA_SET, selectable=_fields("status.replicas"), **_SCALED),
+        _kind("apps", "statefulsets", sets.STATEFUL_SET, **_SCALED),
+        _kind("batch", "cronjobs", cron.CRON_JOB),
+        _kind("batch", "jobs", workloads.JOB, selectable=_fields("status.successful")),
+        _kind("autoscaling", "horizontalpodautoscalers", scheduling.AUTOSCALER, version="v2", **_PLAIN),
+        _kind("policy", "poddisruptionbudgets", quotas.BUDGET, **_STRICT),
+    ]
+
+
+def _access() -> list[ResourceType]:
+    group = access.GROUP
+    options: dict[str, Any] = {"name_check": "path", "has_generation": False}
+    return [
+        _kind(group, "clusterrolebindings", access.CLUSTER_ROLE_BINDING, **options),
+        _kind(group, "clusterroles", access.CLUSTER_ROLE, **options),
+        _kind(group, "rolebindings", access.ROLE_BINDING, **options),
+        _kind(group, "roles", access.ROLE, **options),
+        _kind(
+            "certificates.k8s.io", "certificatesigningrequests", others.SIGNING_REQUEST, name_check="path",
+            selectable=_fields("spec.signerName"), **_PLAIN,
+        ),
+        _kind(_HOOKS, "mutatingwebhookconfigurations", hooks.MUTATING, **_STRICT),
+        _kind(_HOOKS, "validatingadmissionpolicies", hooks.POLICY, **_STRICT),
+        _kind(_HOOKS, "validatingadmissionpolicybindings", hooks.POLICY_BINDING, **_STRICT),
+        _kind(_HOOKS, "validatingwebhookconfigurations", hooks.VALIDATING, **_STRICT),
+    ]  # fmt: skip
+
+
+def _cluster_wide() -> list[ResourceType]:
+    return [
+        _kind("scheduling.k8s.io", "priorityclasses", scheduling.PRIORITY_CLASS),
+        # A lease replaced without its version could be taken from the leader that has just renewed it.
+        _kind("coordination.k8s.io", "leases", cluster.LEASE, **_PLAIN, **_STRICT),
+        _kind("node.k8s.io", "runtimeclasses", others.RUNTIME_CLASS, **_PLAIN, **_STRICT),
+        _kind("apiextensions.k8s.io", "customresourcedefinitions", crds.DEFINITION, **_STRICT),
+        _kind(
+            "apiregistration.k8s.io",
+            "apiservices",
+            others.API_SERVICE,
+            name_check="path",
+            **_PLAIN,
+            **_STRICT,
+        ),
+        _kind(_FLOW, "flowschemas", others.FLOW_SCHEMA),
+        _kind(_FLOW, "prioritylevelconfigurations", others.PRIORITY_LEVEL),
+        _kind(_DEVICES, "deviceclasses", Rules(), returned=True),
+        _kind(_DEVICES, "resourceclaims", others.DEVICE_CLAIM, returned=True, **_PLAIN),
+        _kind(_DEVICES, "resourceclaimtemplates", Rules(), returned=True, **_PLAIN),
+        _kind(
+            _DEVICES,
+            "resourceslices",
+            Rules(),
+            returned=True,
+            selectable=_fields("spec.nodeName spec.driver"),
+        ),
+    ]
+
+
+def _storage() -> list[ResourceType]:
+    return [
+        _kind(_STORAGE, "csidrivers", storage.DRIVER, returned=True, **_PLAIN, **_STRICT),
+        _kind(_STORAGE, "csinodes", Rules(), returned=True, **_PLAIN, **_STRICT),
+        _kind(_STORAGE, "csistoragecapacities", storage.CAPACITY, **_PLAIN, **_STRICT),
+        _kind(_STORAGE, "storageclasses", storage.CLASS, returned=True, **_PLAIN),
+        _kind(_STORAGE, "volumeattachments", Rules(), returned=True, **_PLAIN, **_STRICT),
+        _kind(_STORAGE, "volumeattributesclasses", Rules(), returned=True, **_PLAIN),
+    ]
+
+
+def _network() -> list[ResourceType]:
+    return [
+        _kind("discovery.k8s.io", "endpointslices", discovery.ENDPOINT_SLICE),
+        _kind(_NETWORKING, "ingressclasses", networking.INGRESS_CLASS),
+        _kind(_NETWORKING, "ingresses", networking.INGRESS),
+        _kind(_NETWORKING, "ipaddresses", Rules(), **_PLAIN),
+        _kind(_NETWORKING, "networkpolicies", networking.POLICY),
+        _kind(_NETWORKING, "servicecidrs", others.SERVICE_NETWORK),
+    ]

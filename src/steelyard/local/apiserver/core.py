@@ -39,11 +39,8 @@ log = logging.getLogger(__name__)
 MAX_BODY = 3 << 20
 ROOM_SECONDS = 5  # after which a client may ask again
 HEALTH = ("healthz", "readyz", "livez")
-# Of real servers; named so that a client learns that they exist, but not here.
-_LATER = {
-    "attach", "portforward", "proxy", "scale", "token", "ephemeralcontainers", "resize",
-    "finalize", "approval",
-}  # fmt: skip
+# Subresources whose methods are below; of others clients learn that they exist, but not here.
+_SERVED = ("scale", "log", "token", "binding", "eviction")
 
 
 @dataclass
@@ -193,8 +190,6 @@ class Core:
         if subresource == "status" and not kind.has_status:
             raise errors.no_such_path()
         if subresource and subresource != "status" and subresource not in kind.subresources:
-            if subresource in _LATER:
-                raise errors.not_implemented(f"this server does not serve {kind.plural}/{subresource}")
             raise errors.no_such_path()
         return Target(kind, namespace, name, subresource)
 
@@ -210,6 +205,9 @@ class Core:
                 return bind(self.rest.objects, request, target)
             case "POST", "eviction":
                 return evict(self.rest.objects, request, target)
+        if target.subresource not in _SERVED:
+            text = f"this server does not serve {target.kind.plural}/{target.subresource}"
+            raise errors.not_implemented(text)
         raise errors.method_not_allowed()
 
 

@@ -63,7 +63,9 @@ class ResourceType:
     schema: Json = field(default_factory=dict)  # of custom kinds
     columns: tuple[Json, ...] = ()  # of custom kinds
     stored_as: "ResourceType | None" = None  # where another form is stored than served
-    subresources: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()  # besides `status`
+    verbs: tuple[str, ...] = VERBS
+    returned: bool = False  # a deletion answers with the object, also when it is gone at once
     scaling: Scaling | None = None  # with the subresource `scale`
     convert_in: Callable[[Json], Json] | None = None  # to the form that is stored
     convert_out: Callable[[Json], Json] | None = None

@@ -15,6 +15,7 @@ from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.objects import Deletion, Objects, Options
+from steelyard.local.apiserver.protection import CLAIMS, expired_protection, released_claims
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.faults import Faults
@@ -41,6 +42,9 @@ class Lifecycle:
     def _committed(self, changes: list[Change]) -> None:
         for change in changes:
             item = change.new
+            if change.kind == "pods":
+                for claim in released_claims(item):
+                    self._look_at((CLAIMS, claim))
             # A deletion frees others: dependents lose their owner, an owner may have waited for this one, and so may
             # the namespace or the definition that is being emptied.
             if change.removed:
@@ -122,6 +126,8 @@ class Lifecycle:
                 self._drop_finalizer(kind, item, ORPHAN)
             elif FOREGROUND in finalizers:
                 self._foreground(kind, item)
+            elif protection := expired_protection(self._store, kind.bucket, item):
+                self._drop_finalizer(kind, item, protection)
         elif item.owners:
             self._collect(kind, item)
 

@@ -200,7 +200,7 @@ class Rest:
         item = self.objects.item(target.kind, target.key)
         deletion, options = deletion_of(request), write_options(request, "DeleteOptions")
         raw, gone = self._deleted(target.kind.stored, item, deletion, options)
-        if gone and target.kind.bucket not in _RETURNED:
+        if gone and not target.kind.returned:
             return Response(_success(target.kind, item), warnings=options.warnings)
         return self._written(request, target, raw, options)
 
@@ -237,8 +237,6 @@ class Rest:
         return Response(orjson.dumps(content), warnings=options.warnings)
 
 
-# Kinds whose deletion answers with the object even when it is gone at once.
-_RETURNED = ("pods", "services", "serviceaccounts")
 _ORPHANS = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"

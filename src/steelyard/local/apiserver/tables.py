@@ -147,7 +147,7 @@ _COLUMNS: dict[str, list[Column]] = {
 
 def table_of(kind: ResourceType, items: Sequence[Item], metadata: Json, include: str, now: datetime) -> Json:
     """The kind's columns and a row per object; `include` is what of the object goes along."""
-    columns = custom_columns(kind) if kind.custom else _COLUMNS[kind.bucket]
+    columns = custom_columns(kind) if kind.custom else _COLUMNS.get(kind.bucket, [NAME, AGE])
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

@@ -22,14 +22,14 @@ _JOB_NUMBERS = (
 _UID, _NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 
 
-def _template(obj: Json) -> Json:
+def complete_template(obj: Json) -> Json:
     template: Json = obj["spec"].setdefault("template", {})
     template.setdefault("metadata", {})
     complete_pod_spec(template.setdefault("spec", {}))
     return template
 
 
-def _template_causes(obj: Json, *, policies: list[str]) -> list[Cause]:
+def template_causes(obj: Json, *, policies: list[str]) -> list[Cause]:
     template = obj["spec"]["template"]
     path = "spec.template"
     causes = labels_causes(field_of(template, "metadata", "labels") or {}, f"{path}.labels")
@@ -66,7 +66,7 @@ def _prepare_job(job: Json) -> None:
 def _default_job(job: Json) -> None:
     spec = job.setdefault("spec", {})
     explicit = field_of(spec, "template", "spec", "restartPolicy")
-    template = _template(job)
+    template = complete_template(job)
     if not explicit:
         template["spec"]["restartPolicy"] = ""  # has no default here: refused below
     if spec.get("completions") is None and spec.get("parallelism") is None:
@@ -95,7 +95,7 @@ def _check_job(job: Json, old: Json | None) -> list[Cause]:
         spec.get("podReplacementPolicy"), "spec.podReplacementPolicy", ["Failed", "TerminatingOrFailed"]
     )
     causes += selector_causes(spec.get("selector"), "spec.selector", empty=True)
-    causes += _match_causes(job) if spec.get("manualSelector") and not causes else []
+    causes += match_causes(job) if spec.get("manualSelector") and not causes else []
     policies = ["OnFailure", "Never"]
     policy = spec["template"]["spec"].get("restartPolicy")
     if not policy:
@@ -104,7 +104,7 @@ def _check_job(job: Json, old: Json | None) -> list[Cause]:
         spec["template"]["spec"]["restartPolicy"] = "Never"  # said once
     if spec["completionMode"] not in ("NonIndexed", "Indexed"):
         causes.append(unsupported("spec.completionMode", spec["completionMode"], ["NonIndexed", "Indexed"]))
-    causes += _template_causes(job, policies=policies)
+    causes += template_causes(job, policies=policies)
     frozen = ["spec.completionMode", "spec.selector"]
     # A queue may still place a suspended Job: until it goes on, Kubernetes lets its template change.
     if not (spec.get("suspend") and field_of(old, "spec", "suspend")):
@@ -129,7 +129,7 @@ def _indexed_causes(spec: Json) -> list[Cause]:
     return causes
 
 
-def _match_causes(obj: Json) -> list[Cause]:
+def match_causes(obj: Json) -> list[Cause]:
     """The template's Pods are the selector's."""
     labels = field_of(obj, "spec", "template", "metadata", "labels")
     if labels_match(mapping(obj["spec"], "selector"), labels or {}):
@@ -143,7 +143,7 @@ def _match_causes(obj: Json) -> list[Cause]:
 
 def _default_replica_set(obj: Json) -> None:
     defaults(obj.setdefault("spec", {}), replicas=1)
-    _template(obj)
+    complete_template(obj)
 
 
 def _prepare_replica_set(obj: Json) -> None:
@@ -154,8 +154,8 @@ def _check_replica_set(obj: Json, old: Json | None) -> list[Cause]:
     spec = obj["spec"]
     causes = not_negative(spec, "spec", "replicas", "minReadySeconds", "revisionHistoryLimit")
     causes += selector_causes(spec.get("selector"), "spec.selector")
-    causes += [] if causes else _match_causes(obj)
-    causes += _template_causes(obj, policies=["Always"])
+    causes += [] if causes else match_causes(obj)
+    causes += template_causes(obj, policies=["Always"])
     if field_of(spec, "template", "spec", "activeDeadlineSeconds") is not None:
         where = "spec.template.spec.activeDeadlineSeconds"
         causes.append(forbidden_field(where, "activeDeadlineSeconds in ReplicaSet is not Supported"))

@@ -1,0 +1,36 @@
+"""Ingresses, network policies and the older Endpoints."""
+
+from steelyard.local.apiserver.kinds import Rules
+from steelyard.local.apiserver.rules.common import defaults
+from steelyard.types import Json, mapping, sequence
+
+
+def _prepare_ingress(obj: Json) -> None:
+    obj["status"] = {"loadBalancer": {}}
+
+
+def _default_ingress_class(obj: Json) -> None:
+    if parameters := mapping(obj.setdefault("spec", {}), "parameters"):
+        defaults(parameters, scope="Cluster")
+
+
+def _default_policy(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    defaults(spec, podSelector={})
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", *(["Egress"] if spec.get("egress") else [])]
+    for rule in (*sequence(spec, "ingress"), *sequence(spec, "egress")):
+        for port in sequence(rule, "ports"):
+            defaults(port, protocol="TCP")
+
+
+def _default_endpoints(obj: Json) -> None:
+    for subset in sequence(obj, "subsets"):
+        for port in sequence(subset, "ports"):
+            defaults(port, protocol="TCP")
+
+
+INGRESS = Rules(prepare=_prepare_ingress, default=lambda obj: defaults(obj, spec={}))
+INGRESS_CLASS = Rules(default=_default_ingress_class)
+POLICY = Rules(default=_default_policy)
+ENDPOINTS = Rules(default=_default_endpoints)

@@ -1,0 +1,105 @@
+"""Built-in kinds that are stored as a real server stores them, whether anything here acts on them or not."""
+
+import pytest
+
+from steelyard.types import Json
+from tests.kubernetes_api.api import Api, pod
+
+CLAIM: Json = {
+    "metadata": {"name": "c"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+HOOK: Json = {
+    "name": "a.b.c",
+    "clientConfig": {"url": "https://127.0.0.1/x"},
+    "sideEffects": "None",
+    "admissionReviewVersions": ["v1"],
+}
+AUTOSCALER: Json = {
+    "metadata": {"name": "h"},
+    "spec": {
+        "maxReplicas": 3,
+        "targetCPUUtilizationPercentage": 60,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+    },
+}
+
+
+async def test_a_stateful_set_is_completed_and_scaled(api: Api, namespace: str) -> None:
+    labels, containers = {"app": "a"}, pod("a")["spec"]["containers"]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    spec = {"serviceName": "s", "selector": {"matchLabels": labels}, "template": template}
+    path = f"/apis/apps/v1/namespaces/{namespace}/statefulsets"
+    body = {"metadata": {"name": "s"}, "spec": {**spec, "replicas": 0, "volumeClaimTemplates": [CLAIM]}}
+    made = (await api.post(path, body)).ok(201).json
+    assert made["spec"]["podManagementPolicy"] == "OrderedReady"
+    assert made["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    claim = made["spec"]["volumeClaimTemplates"][0]
+    assert (claim["kind"], claim["spec"]["volumeMode"]) == ("PersistentVolumeClaim", "Filesystem")
+    answer = await api.merge(f"{path}/s", {"spec": {"serviceName": "other"}})
+    assert "updates to statefulset spec for fields other than" in answer.message
+    scale = (await api.get(f"{path}/s/scale")).ok(200).json
+    assert (scale["spec"], scale["status"]["selector"]) == ({}, "app=a")
+    (await api.delete(f"{path}/s")).ok(200)
+
+
+async def test_a_claim_goes_when_no_pod_uses_it(api: Api, core: str) -> None:
+    made = (await api.post(f"{core}/persistentvolumeclaims", CLAIM)).ok(201).json
+    assert made["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+    assert made["status"] == {"phase": "Pending"}
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    user = pod("user", nodeName="nowhere", volumes=[volume])
+    (await api.post(f"{core}/pods", user)).ok(201)
+    path = f"{core}/persistentvolumeclaims/c"
+    (await api.delete(path)).ok(200)
+    # The next write is later than what the server does about a deletion.
+    (await api.post(f"{core}/configmaps", {"metadata": {"name": "later"}})).ok(201)
+    assert (await api.get(path)).ok(200).json["metadata"]["deletionTimestamp"]
+    (await api.delete(f"{core}/pods/user", {"gracePeriodSeconds": 0})).ok(200)
+    await api.gone(path)
+
+
+async def test_webhooks_are_completed(api: Api, namespace: str) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+    rules = [{"operations": ["CREATE"], "apiGroups": ["x.y"], "apiVersions": ["v1"], "resources": ["z"]}]
+    body = {"metadata": {"name": namespace}, "webhooks": [{**HOOK, "rules": rules}]}
+    made = (await api.post(path, body)).ok(201).json["webhooks"][0]
+    (await api.delete(f"{path}/{namespace}")).ok(200)
+    assert (made["failurePolicy"], made["timeoutSeconds"]) == ("Fail", 10)
+    assert (made["reinvocationPolicy"], made["rules"][0]["scope"]) == ("Never", "*")
+
+
+async def test_an_autoscaler_is_the_same_in_both_versions(api: Api, namespace: str) -> None:
+    path = "/apis/autoscaling/{}/namespaces/" + namespace + "/horizontalpodautoscalers"
+    old = (await api.post(path.format("v1"), AUTOSCALER)).ok(201).json
+    assert old["spec"]["targetCPUUtilizationPercentage"] == 60
+    new = (await api.get(path.format("v2") + "/h")).ok(200).json
+    target = {"type": "Utilization", "averageUtilization": 60}
+    assert new["spec"]["metrics"] == [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    pods = {
+        "type": "Pods",
+        "pods": {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "5"}},
+    }
+    await api.merge(path.format("v2") + "/h", {"spec": {"metrics": [*new["spec"]["metrics"], pods]}})
+    shown = (await api.get(path.format("v1") + "/h")).ok(200).json
+    assert "autoscaling.alpha.kubernetes.io/metrics" in shown["metadata"]["annotations"]
+    sent = (await api.put(path.format("v1") + "/h", shown)).ok(200).json
+    assert sent["spec"] == shown["spec"]
+
+
+RANGES = [
+    ("largest", {"max": {"cpu": "2"}}, {"cpu": "2"}, {"cpu": "2"}),
+    ("smallest", {"min": {"cpu": "1"}}, None, {"cpu": "1"}),
+    ("default", {"default": {"cpu": "1"}, "max": {"cpu": "2"}}, {"cpu": "1"}, {"cpu": "1"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("limit", "default", "request_"), [r[1:] for r in RANGES], ids=[r[0] for r in RANGES]
+)
+async def test_ranges_of_limits(
+    api: Api, core: str, limit: Json, default: Json | None, request_: Json
+) -> None:
+    body = {"metadata": {"name": "r"}, "spec": {"limits": [{"type": "Container", **limit}]}}
+    made = (await api.post(f"{core}/limitranges", body)).ok(201).json["spec"]["limits"][0]
+    assert (made.get("default"), made["defaultRequest"]) == (default, request_)
