@@ -73,6 +73,7 @@ soak: setup  ## the long forms of the tests, every Python, and training with eve
 	$(BIN)/python -m tests.frameworks --kill first
 	$(BIN)/python -m tests.versions
 	$(BIN)/python -m tests.engines.model_servers.suite --soak
+	$(BIN)/python -m tests.engines.services.suite --soak
 
 planted: setup  ## planted bugs that named tests must find
 	$(BIN)/python -m tests.planted

@@ -83,6 +83,12 @@ def files_of(settings: Settings) -> list[Path]:
     return [Path(address.removeprefix("sqlite:")) for address in addresses if address.startswith("sqlite:")]
 
 
+def on_servers(settings: Settings) -> bool:
+    """Tell whether an engine is a server, which may be away for a while."""
+    addresses = (settings.log, settings.view, settings.accounts, settings.storage, settings.backup)
+    return not all(address.startswith(("sqlite:", "file:", "/")) for address in addresses)
+
+
 def advice(state: StateDir, settings_file: Path | None) -> str:
     """Return the commands by which an administrator goes on."""
     options = f"--state-dir {state.path}" + (f" --settings {settings_file}" if settings_file else "")

@@ -22,9 +22,10 @@ from steelyard.disk_space import once_room
 from steelyard.errors import UsageError
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
-from steelyard.local.engines import Engines, advice, engines, files_of
+from steelyard.local.engines import Engines, advice, engines, files_of, on_servers
 from steelyard.local.files import watch
 from steelyard.local.identity import process_candidate
+from steelyard.local.resuming import resumed
 from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.monitoring import listen_address, served
 from steelyard.schema.ids import random_id
@@ -62,7 +63,7 @@ async def run_platform(  # noqa: PLR0913 (what its caller decides)
         async with asyncio.TaskGroup() as group:
             group.create_task(watch(files_of(settings), stop))
             for name, service in zip(running, await asyncio.gather(*chosen), strict=True):
-                group.create_task(_once_room(name, partial(service, stop)))
+                group.create_task(_begun_again(name, settings, partial(service, stop)))
             one_machine = state.runs(settings.kubernetes)
             where = listen_address(settings.metrics, one_machine=one_machine)
             # The API serves the figures itself; elsewhere as well only where somebody says so.
@@ -136,6 +137,17 @@ def measure_lag(names: Sequence[str], opened: Engines) -> None:
     if "orchestrator" in names:
         lag.follow(STATE, CONSUMER, lambda: opened.accounts_database.claims.positions(log.epoch))
     opened.figures.look_up("consumer_lag", lag.update)
+
+
+async def _begun_again(name: str, settings: Settings, run: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Run a service again where it fails for a reason that passes: a full disk, or a server that is away.
+
+    Files and databases of this machine are never away: what fails there is a fault, and ends the process.
+    """
+    if on_servers(settings):
+        await resumed(name, lambda: _once_room(name, run))
+    else:
+        await _once_room(name, run)
 
 
 async def _once_room(name: str, run: Callable[[], Coroutine[None, None, None]]) -> None:

@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.engines.build import Missing
 from tests.engines.control_plane import free_ports
+from tests.engines.services.proxy import Through, direct
 from tests.engines.services.service import Service
 
 POM = Path(__file__).parent / "kafka_jars" / "pom.xml"
@@ -31,8 +32,8 @@ ARCHIVE = "classes.jsa"
 READY_SECONDS = 120.0
 PROPERTIES = """
 process.roles=broker,controller
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=INNER
 controller.listener.names=CONTROLLER
 auto.create.topics.enable=false
 offsets.topic.num.partitions=4
@@ -142,21 +143,23 @@ def _archive_classes(jars: Path) -> None:
 
 
 @contextmanager
-def kafka(count: int = BROKERS) -> Iterator[Cluster]:
+def kafka(count: int = BROKERS, through: Through = direct) -> Iterator[Cluster]:
     """A cluster without topics. Raises Missing."""
     folder = jars()
     archive = folder / ARCHIVE
     flags = [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
-    with _brokers(folder, count, flags if archive.exists() else []) as cluster:
+    with _brokers(folder, count, flags if archive.exists() else [], through) as cluster:
         cluster.wait()
         yield cluster
 
 
 @contextmanager
-def _brokers(jars: Path, count: int, flags: Sequence[str]) -> Iterator[Cluster]:
+def _brokers(jars: Path, count: int, flags: Sequence[str], through: Through = direct) -> Iterator[Cluster]:
     root = Path(tempfile.mkdtemp(prefix="steelyard-kafka-"))
-    ports = free_ports(2 * count)
-    listeners, controllers = ports[:count], ports[count:]
+    # Brokers reach each other by a listener of their own: clients alone are cut off from them.
+    ports = free_ports(3 * count)
+    listeners, inner, controllers = ports[:count], ports[count : 2 * count], ports[2 * count :]
+    outer = [through(port) for port in listeners]
     voters = ",".join(f"{n + 1}@127.0.0.1:{port}" for n, port in enumerate(controllers))
     # A cluster's id must not begin with a dash: the tool would take it for an option.
     cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
@@ -170,7 +173,15 @@ def _brokers(jars: Path, count: int, flags: Sequence[str]) -> Iterator[Cluster]:
                 folder.mkdir()
                 properties = folder / "server.properties"
                 properties.write_text(
-                    _properties(count, number, listeners[number], controllers[number], voters, folder)
+                    _properties(
+                        count,
+                        number,
+                        f"PLAINTEXT://127.0.0.1:{listeners[number]},INNER://127.0.0.1:{inner[number]},"
+                        f"CONTROLLER://127.0.0.1:{controllers[number]}",
+                        f"PLAINTEXT://127.0.0.1:{outer[number]},INNER://127.0.0.1:{inner[number]}",
+                        voters,
+                        folder,
+                    )
                 )
                 (folder / "log4j2.properties").write_text(LOGGING)
                 program = [
@@ -183,7 +194,7 @@ def _brokers(jars: Path, count: int, flags: Sequence[str]) -> Iterator[Cluster]:
                     [*program, *tool, "-c", str(properties)], check=True, capture_output=True, cwd=folder
                 )
                 command = [*program, *flags, "-cp", f"{jars}/*", "kafka.Kafka", str(properties)]
-                brokers.append(Broker(listeners[number], command, folder))
+                brokers.append(Broker(outer[number], command, folder))
             for broker in brokers:
                 stack.callback(broker.stop)
                 broker.begin()
@@ -208,7 +219,7 @@ class Broker(Service):
             raise OSError(str(error)) from error
 
 
-def _properties(count: int, number: int, port: int, controller: int, voters: str, folder: Path) -> str:
+def _properties(count: int, number: int, listeners: str, advertised: str, voters: str, folder: Path) -> str:
     replicas = {
         "default.replication.factor": count,
         "min.insync.replicas": min(2, count),
@@ -221,8 +232,8 @@ def _properties(count: int, number: int, port: int, controller: int, voters: str
     own = {
         "node.id": number + 1,
         "controller.quorum.voters": voters,
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listeners": listeners,
+        "advertised.listeners": advertised,
         "log.dirs": folder / "data",
     }
     return PROPERTIES + "".join(f"{name}={value}\n" for name, value in (replicas | own).items())

@@ -16,6 +16,7 @@ from pymongo.errors import PyMongoError
 
 from tests.engines.control_plane import free_ports
 from tests.engines.locked import environment
+from tests.engines.services.proxy import Through, direct
 from tests.engines.services.service import Service
 
 LOCK = Path(__file__).parent / "secantusdb.txt"
@@ -27,7 +28,7 @@ def program() -> Path:
 
 
 @contextmanager
-def mongodb() -> Iterator[Service]:
+def mongodb(through: Through = direct) -> Iterator[Service]:
     """A server with no database; its address is that of a database `steelyard`. Raises Missing."""
     server = program()
     (port,) = free_ports(1)
@@ -55,7 +56,10 @@ def mongodb() -> Iterator[Service]:
             # Without it a killed server loses what it has confirmed.
             *("--cache-size", "256M", "--sync-on-commit", "--log-level", "WARNING"),
         ]
-        service = Service(address, command, folder, ready)
+        # Without `directConnection` the driver asks the server for its address, and goes around a proxy.
+        outer = f"mongodb://127.0.0.1:{through(port)}/steelyard?replicaSet=secantus"
+        outer += "&directConnection=true" if through is not direct else ""
+        service = Service(outer, command, folder, ready)
         service.start()
         try:
             yield service

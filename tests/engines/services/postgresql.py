@@ -12,6 +12,7 @@ import psycopg
 
 from tests.engines.build import Missing
 from tests.engines.control_plane import free_ports
+from tests.engines.services.proxy import Through, direct
 from tests.engines.services.service import Service
 
 SETTINGS = """
@@ -35,7 +36,7 @@ def programs() -> Path:
 
 
 @contextmanager
-def postgresql() -> Iterator[Service]:
+def postgresql(through: Through = direct) -> Iterator[Service]:
     """A server with an empty database `steelyard`; its address is a URL for clients."""
     binaries = programs()
     user = "postgres" if os.geteuid() == 0 else None
@@ -66,7 +67,8 @@ def postgresql() -> Iterator[Service]:
                 raise OSError(str(error)) from error
 
         command = [str(binaries / "postgres"), "-D", str(data)]
-        service = Service(f"{server}/steelyard", command, folder, ready, user=user)
+        address = f"postgresql://postgres@127.0.0.1:{through(port)}/steelyard"
+        service = Service(address, command, folder, ready, user=user)
         service.start()
         try:
             with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:

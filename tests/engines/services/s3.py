@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.engines.build import Missing
 from tests.engines.control_plane import free_ports
+from tests.engines.services.proxy import Through, direct
 from tests.engines.services.service import Service
 
 VERSION = "v1.8.0"
@@ -49,7 +50,7 @@ def client_environment(service: Service) -> Mapping[str, str]:
 
 
 @contextmanager
-def s3() -> Iterator[Service]:
+def s3(through: Through = direct) -> Iterator[Service]:
     """A server with an empty bucket `steelyard`; its address is an endpoint."""
     binary = program()
     (port,) = free_ports(1)
@@ -70,7 +71,9 @@ def s3() -> Iterator[Service]:
         ]
         # By the environment: arguments are read by every user of the machine.
         credentials = {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
-        service = Service(address, command, folder, ready, environment=credentials)
+        service = Service(
+            f"http://127.0.0.1:{through(port)}", command, folder, ready, environment=credentials
+        )
         service.start()
         try:
             yield service

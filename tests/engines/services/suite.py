@@ -1,6 +1,6 @@
 """The contracts of our protocols on real services, and what only they can show.
 
-`python -m tests.engines.services.suite` runs all of them. A service is started on free ports, unless the environment
+`python -m tests.engines.services.suite` runs all of them, with `--soak` the long forms alone. A service is started on free ports, unless the environment
 names one that is there already.
 """
 
@@ -83,8 +83,8 @@ def run_kafka() -> int:
 
 
 def run_story() -> int:
-    """Run the README's story on servers of its own, which it kills, move an installation to such ones, and run two of
-    each service on them.
+    """Run the README's story on servers of its own, which it kills, move an installation to such ones, run two of each
+    service on them, and cut them off.
 
     Raises Missing where one cannot be had.
     """
@@ -101,9 +101,19 @@ def run_story() -> int:
         str(HERE / "test_story.py"),
         str(HERE / "test_moving.py"),
         str(HERE / "test_several.py"),
+        str(HERE / "test_proxy.py"),
+        str(HERE / "test_partitions.py"),
     ]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
+def run_soak() -> int:
+    """Run the long forms, on servers of their own."""
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-m", "soak", "--timeout", "7200", str(HERE)]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--soak"]:
+        sys.exit(run_soak())
     sys.exit(run_s3() or run_kafka() or run_postgresql() or run_mongodb() or run_story())

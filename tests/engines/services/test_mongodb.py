@@ -9,16 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymongo import MongoClient
+from pymongo.uri_parser import parse_uri
 
 from steelyard.testing.engines import view as view_suite
 from steelyard.testing.engines import view_sink
 from steelyard.testing.engines.view import change, dataset, ids
 from steelyard.views.in_memory import MemoryView
+from steelyard.views.mongodb import view as mongodb_view
 from steelyard.views.mongodb.view import MongoView
 from steelyard.views.open import open_view
 from steelyard.views.test_equal import CHANGES, QUERIES, fill
 from steelyard.views.view import Query, View, ViewError
 from tests.engines.services.mongodb import mongodb
+from tests.engines.services.proxy import proxy
 from tests.engines.services.service import Service
 from tests.engines.services.suite import MONGODB
 
@@ -177,3 +180,25 @@ async def test_each_filter_has_an_index(view: View) -> None:
     names = set(await view._entities.index_information())
     for name in ("account", "status", "name", "model", "inferenceService", "created", "changed", "labels"):
         assert name in names
+
+
+async def test_a_server_that_is_silent_is_not_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What asks a server that is cut off ends with an error, and goes on once the network is whole."""
+    for name in ("CONNECT_SECONDS", "LOOK_SECONDS", "SILENCE_SECONDS"):
+        monkeypatch.setattr(mongodb_view, name, 1.0)
+    ((host, port),) = parse_uri(url)["nodelist"]
+    with proxy(port, host=host) as way:
+        behind = url.replace(f"{host}:{port}", f"127.0.0.1:{way.port}")
+        view = await open_view(f"{behind}&directConnection=true")
+        await view.apply([change(dataset("a"), 1)], 1, {0: 1})
+        way.cut()
+        with pytest.raises(ViewError):
+            await view.query(Query("Dataset"))
+        # The driver repeats a transaction for two minutes.
+        writing = asyncio.create_task(view.apply([change(dataset("b"), 2)], 1, {0: 2}))
+        with pytest.raises(ViewError):
+            await view.get("Dataset", "a")
+        way.heal()
+        await writing
+        assert len(await view.query(Query("Dataset"))) == 2
+        await view.close()

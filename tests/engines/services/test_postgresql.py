@@ -13,12 +13,14 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import create_engine, inspect, make_url
+from sqlalchemy import create_engine, inspect, make_url, text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from steelyard.accounts import test_survival
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
-from steelyard.accounts.postgresql.database import BLIND_SECONDS, parse
+from steelyard.accounts.postgresql import database as postgresql_database
+from steelyard.accounts.postgresql.database import BLIND_SECONDS, PostgresDatabase, parse
 from steelyard.accounts.postgresql.schema import migrate, newest
 from steelyard.schema.account import Identity
 from steelyard.testing.engines import accounts as accounts_suite
@@ -26,6 +28,7 @@ from steelyard.testing.engines import claims as claims_suite
 from steelyard.testing.engines import outbox as outbox_suite
 from tests.engines.services.histories import ACCOUNTS_OPERATIONS, Outcome, accounts_outcomes
 from tests.engines.services.postgresql import postgresql
+from tests.engines.services.proxy import proxy
 from tests.engines.services.service import Service
 from tests.engines.services.suite import POSTGRESQL
 
@@ -271,3 +274,40 @@ async def test_admissions_of_an_old_leader_wait_for_the_new_one_and_are_refused(
     admitted = (await claims_suite.current(claims, "e")).admitted_at
     assert (admitted is None) == isinstance(outcomes[0], Exception)
     await other.close()
+
+
+async def test_a_server_that_is_silent_is_not_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What asks a server that is cut off ends with an error, whatever it waits for, and leaves no lock behind."""
+    monkeypatch.setattr(postgresql_database, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(postgresql_database, "BLIND_SECONDS", 1.0)
+    address = make_url(url)
+    assert address.host
+    assert address.port
+    with proxy(address.port, host=address.host) as way:
+        opened = await PostgresDatabase.open(parse(url).set(host="127.0.0.1", port=way.port))
+        locked = asyncio.Event()
+
+        async def raise_the_version(connection: AsyncConnection) -> None:
+            await connection.execute(text("UPDATE version SET number = number + 1"))
+            locked.set()
+            way.cut()
+            await connection.execute(text("UPDATE version SET number = number + 1"))
+
+        async def ask(connection: AsyncConnection) -> int:
+            return int((await connection.execute(text("SELECT number FROM version"))).scalar_one())
+
+        before = await opened.read(ask)
+        with pytest.raises(AccountsDatabaseError):
+            await opened.write(raise_the_version, 1.0)
+        assert locked.is_set()
+        with pytest.raises(AccountsDatabaseError):
+            await opened.write(ask, 1.0)
+        # The server ends by itself what it hears nothing of: another client need not wait until the network is whole.
+        beside_it = await PostgresDatabase.open(parse(url))
+        await beside_it.write(
+            lambda connection: connection.execute(text("UPDATE version SET number = number + 1"))
+        )
+        way.heal()
+        assert await opened.read(ask) == before + 1
+        await opened.close()
+        await beside_it.close()

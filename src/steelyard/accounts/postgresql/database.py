@@ -5,10 +5,13 @@ What `write` has returned is durable: the server is asked at the start whether i
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
+import psycopg
 from alembic.util import CommandError
 from sqlalchemy import URL, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
@@ -28,6 +31,21 @@ VERSION_SECONDS = 1.0
 """Time between two looks at the number that every change of accounts and keys raises."""
 BLIND_SECONDS = 5.0
 """Time without a look at that number after which nothing is answered any more: a revoked key would stay good."""
+ANSWER_SECONDS = 15.0
+"""Time in which a transaction has to be through; the server ends one itself of which it has heard nothing for as long.
+
+A server that is cut off, or suspended, does not say so: without the limit everything that asks it would wait until the
+network is whole again, and the row that its last transaction has locked would stay locked.
+"""
+CONNECT_SECONDS = 5
+_TCP = {
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""Settings by which the kernel ends a connection whose other end does not acknowledge what is sent, within 11 s."""
 _AGAIN = {"40001", "40P01"}
 """SQLSTATEs of transactions that the server ended for the sake of others: serialization failure and deadlock."""
 
@@ -67,10 +85,12 @@ class PostgresDatabase:
             pool_size=10,
             max_overflow=0,
             connect_args={
-                "connect_timeout": 10,
+                "connect_timeout": CONNECT_SECONDS,
                 "application_name": "steelyard",
-                "options": "-c timezone=UTC",
+                "options": f"-c timezone=UTC -c idle_in_transaction_session_timeout={ANSWER_SECONDS:.0f}s",
+                **_TCP,
             },
+            pool_timeout=ANSWER_SECONDS,
         )
         try:
             async with engine.connect() as connection:
@@ -87,20 +107,25 @@ class PostgresDatabase:
             raise AccountsDatabaseError(f"accounts {shown(url)}: {reason(error)}") from error
         return cls(engine, url, version)
 
-    async def write(self, work: Work[T]) -> T:
+    async def write(self, work: Work[T], seconds: float = ANSWER_SECONDS) -> T:
         """Run `work` in a transaction; return its result once its changes are durable.
 
-        What it raises is raised here, and changes nothing. It may run several times, so it must do nothing else.
+        What it raises is raised here, and changes nothing. It may run several times, so it must do nothing else; each
+        time it has `seconds` until the server must have confirmed it.
         Raises AccountsDatabaseError; whether the transaction was committed is then unknown.
         """
         for left in reversed(range(TRIES)):
             try:
-                async with self._engine.connect() as connection:
+                async with (
+                    self._engine.connect() as connection,
+                    _hung_up_after(seconds, connection) as silence,
+                ):
                     try:
                         result = await work(connection)
                     except DBAPIError as error:
                         # Nothing of it was committed: the transaction ended with the error, or with its connection.
-                        if left and (error.connection_invalidated or _state(error) in _AGAIN):
+                        repeatable = error.connection_invalidated or _state(error) in _AGAIN
+                        if left and repeatable and not silence.is_set():
                             continue
                         raise
                     await connection.commit()
@@ -153,15 +178,42 @@ class PostgresDatabase:
         while True:
             asked = loop.time()
             try:
-                async with asyncio.timeout(BLIND_SECONDS):
-                    self.changed(await self.read(_version))
+                self.changed(await self.write(_version, BLIND_SECONDS))
                 self._seen = asked
-            except (AccountsDatabaseError, TimeoutError) as error:
-                self._failure = str(error) or "it does not answer"
+            except AccountsDatabaseError as error:
+                self._failure = str(error)
             await asyncio.sleep(VERSION_SECONDS)
 
     def _named(self, error: SQLAlchemyError) -> AccountsDatabaseError:
         return AccountsDatabaseError(f"accounts {self.name}: {reason(error)}")
+
+
+@contextlib.asynccontextmanager
+async def _hung_up_after(seconds: float, connection: AsyncConnection) -> AsyncIterator[asyncio.Event]:
+    """End the connection's socket where the block takes longer; the event is set then.
+
+    The driver sees the end of the connection and raises. It must not be cancelled instead: a cancelled query waits for
+    the server's answer to the cancellation, which never comes.
+    """
+    silence = asyncio.Event()
+    raw = await connection.get_raw_connection()
+    driver = raw.driver_connection
+    assert driver is not None
+
+    def hang_up() -> None:
+        silence.set()
+        # It may have ended by itself.
+        with (
+            contextlib.suppress(OSError, psycopg.Error),
+            socket.socket(fileno=os.dup(driver.fileno())) as end,
+        ):
+            end.shutdown(socket.SHUT_RDWR)
+
+    timer = asyncio.get_running_loop().call_later(seconds, hang_up)
+    try:
+        yield silence
+    finally:
+        timer.cancel()
 
 
 def prepare(url: URL) -> tuple[str | None, str]:

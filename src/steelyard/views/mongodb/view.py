@@ -42,7 +42,11 @@ Work = Callable[[AsyncClientSession, Document], Awaitable[T]]
 
 POLL_SECONDS = 0.05
 """Time between two looks at the version while somebody waits for a change."""
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 5.0
+LOOK_SECONDS = 2.0
+"""Time between two looks of the driver at each server, besides those that the server answers when it changes."""
+SILENCE_SECONDS = 5.0
+"""Time without an answer to such a look after which the driver ends what waits for the server."""
 _LIVE = {"$exists": True}
 
 
@@ -72,6 +76,8 @@ class MongoView:
             client: Client = AsyncMongoClient(
                 url,
                 serverSelectionTimeoutMS=int(CONNECT_SECONDS * 1000),
+                connectTimeoutMS=int(SILENCE_SECONDS * 1000),
+                heartbeatFrequencyMS=int(LOOK_SECONDS * 1000),
                 appname="steelyard",
                 retryWrites=True,
                 tz_aware=True,
