@@ -1,0 +1,45 @@
+"""A body in protobuf: Kubernetes' mark, an envelope with the object's type, and the object. `parameters.py` asks."""
+
+from typing import NamedTuple
+
+from steelyard.local.apiserver.content import TOO_DEEP, BadContent, is_too_deep
+from steelyard.local.apiserver.protobuf.decoding import decoded_message
+from steelyard.local.apiserver.protobuf.descriptors import UNKNOWN, message_named, message_of
+from steelyard.types import Json
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+_MARK = b"k8s\0"
+
+
+class Envelope(NamedTuple):
+    """The type that a body names, which may be empty, and the object's own bytes."""
+
+    api_version: str
+    kind: str
+    raw: bytes
+
+
+def envelope(body: bytes) -> Envelope:
+    """Raises BadContent."""
+    if not body:
+        raise BadContent("empty data")
+    if not body.startswith(_MARK):
+        text = "provided data does not appear to be a protobuf message, expected prefix"
+        raise BadContent(f"{text} [{' '.join(str(byte) for byte in _MARK)}]")
+    if body == _MARK:
+        raise BadContent("empty body")
+    content = decoded_message(message_named(UNKNOWN), body[len(_MARK) :])
+    return Envelope(content.get("apiVersion", ""), content.get("kind", ""), content.get("raw", b""))
+
+
+def enveloped_object(content: Envelope) -> Json:
+    """The object with its type. Raises BadContent."""
+    message = message_of(content.api_version, content.kind)
+    if message is None:
+        raise BadContent(f'no kind "{content.kind}" is registered for version "{content.api_version}"')
+    obj: Json = {"apiVersion": content.api_version, "kind": content.kind}
+    value = decoded_message(message, content.raw, obj)
+    # JSON within protobuf has a depth of its own.
+    if is_too_deep(value):
+        raise BadContent(TOO_DEEP)
+    return obj

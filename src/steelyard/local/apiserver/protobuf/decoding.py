@@ -1,0 +1,116 @@
+"""Messages of protobuf as JSON: the same values that Go makes of the same object."""
+
+import base64
+import struct
+from typing import Any
+
+from steelyard.local.apiserver.content import MAX_DEPTH, TOO_DEEP, BadContent
+from steelyard.local.apiserver.protobuf.descriptors import (
+    DROP_ZERO,
+    INLINE,
+    MAP,
+    POINTER,
+    REPEATED,
+    Field,
+    Message,
+)
+from steelyard.local.apiserver.protobuf.special import SPECIAL
+from steelyard.local.apiserver.protobuf.wire import BLOCK, FIXED64, VARINT, Value, fields, varint
+from steelyard.types import Json
+
+_WIRE = {"s": BLOCK, "y": BLOCK, "r": BLOCK, "i": VARINT, "l": VARINT, "b": VARINT, "d": FIXED64}
+
+
+def decoded_message(message: Message, data: bytes, into: Json | None = None, depth: int = 0) -> Any:
+    """The value of a message, over `into` where a part of it came before. Raises BadContent."""
+    if depth > MAX_DEPTH:
+        raise BadContent(TOO_DEEP)
+    value: Json = {} if into is None else into
+    for number, wire, content in fields(data, message.short):
+        field = message.fields.get(number)
+        if field is None:
+            continue  # of a newer version: Kubernetes drops it too
+        if field.flags & REPEATED and isinstance(field.type, str) and _is_packed(field.type, wire):
+            assert isinstance(content, bytes)
+            value.setdefault(field.json, []).extend(_packed(field.type, content))
+            continue
+        wanted = BLOCK if isinstance(field.type, Message) or field.flags & MAP else _WIRE[field.type]
+        if wire != wanted:
+            raise BadContent(f"proto: wrong wireType = {wire} for field {field.go}")
+        _set(value, field, content, depth)
+    convert = SPECIAL.get(message.name)
+    return convert(value) if convert else value
+
+
+def _set(value: Json, field: Field, content: Value, depth: int) -> None:
+    if field.flags & MAP:
+        assert isinstance(content, bytes)
+        name, item = _entry(field, content, depth)
+        value.setdefault(field.json, {})[name] = item
+    elif field.flags & REPEATED:
+        value.setdefault(field.json, []).append(_one(field.type, content, depth))
+    elif isinstance(field.type, Message):
+        assert isinstance(content, bytes)
+        if field.flags & INLINE:
+            decoded_message(field.type, content, value, depth + 1)
+            return
+        before = value.get(field.json)
+        # Parts of a message may come one after the other; those of a special one are one value.
+        into = before if isinstance(before, dict) and field.type.name not in SPECIAL else None
+        value[field.json] = decoded_message(field.type, content, into, depth + 1)
+    else:
+        item = _one(field.type, content, depth)
+        # Go sends zeros of what was never set, and leaves them out of JSON.
+        if not item and field.flags & DROP_ZERO and not field.flags & POINTER:
+            value.pop(field.json, None)
+        else:
+            value[field.json] = item
+
+
+def _one(kind: str | Message, content: Value, depth: int) -> Any:
+    if isinstance(content, int):
+        return _number(str(kind), content)
+    if isinstance(kind, Message):
+        return decoded_message(kind, content, None, depth + 1)
+    match kind:
+        case "s":
+            # As Go writes in JSON what is no text; checks of names and values refuse the sign.
+            return content.decode(errors="replace")
+        case "y":
+            return base64.b64encode(content).decode()
+        case "d":
+            return struct.unpack("<d", content)[0]
+    return content
+
+
+def _number(kind: str, value: int) -> int | bool:
+    if kind == "b":
+        return value != 0
+    bits = 32 if kind == "i" else 64
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def _is_packed(kind: str, wire: int) -> bool:
+    return wire == BLOCK and _WIRE[kind] == VARINT
+
+
+def _packed(kind: str, content: bytes) -> list[int | bool]:
+    values, at = [], 0
+    while at < len(content):
+        value, at = varint(content, at)
+        values.append(_number(kind, value))
+    return values
+
+
+def _entry(field: Field, content: bytes, depth: int) -> tuple[str, Any]:
+    """One pair of a map; a part that is missing is empty."""
+    name, item = "", _one(field.type, b"", depth)
+    for number, wire, part in fields(content, field.go):
+        if number in (1, 2) and wire != BLOCK:
+            raise BadContent(f"proto: wrong wireType = {wire} for field {field.go}")
+        if number == 1:
+            name = str(_one("s", part, depth))
+        elif number == 2:
+            item = _one(field.type, part, depth)
+    return name, item
