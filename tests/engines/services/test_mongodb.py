@@ -183,7 +183,7 @@ async def test_each_filter_has_an_index(view: View) -> None:
 
 
 async def test_a_server_that_is_silent_is_not_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What asks a server that is cut off ends with an error, and goes on once the network is whole."""
+    """Requests to a server that is cut off end with an error, and go on once the network is whole."""
     for name in ("CONNECT_SECONDS", "LOOK_SECONDS", "SILENCE_SECONDS"):
         monkeypatch.setattr(mongodb_view, name, 1.0)
     ((host, port),) = parse_uri(url)["nodelist"]

@@ -277,7 +277,7 @@ async def test_admissions_of_an_old_leader_wait_for_the_new_one_and_are_refused(
 
 
 async def test_a_server_that_is_silent_is_not_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What asks a server that is cut off ends with an error, whatever it waits for, and leaves no lock behind."""
+    """Requests to a server that is cut off end with an error, whatever they wait for, and leave no lock behind."""
     monkeypatch.setattr(postgresql_database, "ANSWER_SECONDS", 1.0)
     monkeypatch.setattr(postgresql_database, "BLIND_SECONDS", 1.0)
     address = make_url(url)

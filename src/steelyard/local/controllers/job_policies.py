@@ -37,7 +37,7 @@ class Match:
 
     @property
     def counts(self) -> bool:
-        """Whether the failure counts towards the backoff limits."""
+        """Tell whether the failure counts towards the backoff limits."""
         return self.action != "Ignore"
 
 
