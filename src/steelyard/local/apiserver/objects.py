@@ -15,12 +15,13 @@ from steelyard.kube.objects import finalizers_of, spec_of, status_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.access.users import SERVER, User
 from steelyard.local.apiserver.clock import Clock, stamp
+from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType, field_of
 from steelyard.local.apiserver.managed.tracking import after_update, without_times, write_of
 from steelyard.local.apiserver.names import metadata_causes
-from steelyard.local.apiserver.schema import WrongType, check_types, drop_unknown, fill_defaults
+from steelyard.local.apiserver.schema import drop_unknown, fill_defaults
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json, sequence
 
@@ -352,17 +353,20 @@ def decode(kind: ResourceType, obj: Json, options: Options) -> None:
             obj[name] = wanted
     if obj["kind"] != kind.kind or obj["apiVersion"] != kind.api_version:
         raise _wrong_kind(kind, obj)
-    unknown = drop_unknown(kind.node(), obj) if options.validation != "Ignore" else []
-    if options.validation == "Ignore":
-        drop_unknown(kind.node(), obj)
+    unknown: list[str] = []
+    try:
+        if kind.custom:
+            unknown = drop_unknown(kind.node(), obj)
+            _check_metadata(kind, obj)
+        else:
+            decode_fields(kind.node(), obj, unknown)
+    except Undecodable as error:
+        raise _undecodable(kind, str(error)) from error
     if unknown and options.validation == "Strict":
         listed = ", ".join(f'unknown field "{field}"' for field in unknown)
         raise _undecodable(kind, f"strict decoding error: {listed}")
-    options.warnings += [f'unknown field "{field}"' for field in unknown]
-    try:
-        _check_decoded(kind, obj)
-    except WrongType as error:
-        raise _undecodable(kind, str(error)) from error
+    if options.validation != "Ignore":
+        options.warnings += [f'unknown field "{field}"' for field in unknown]
     if not isinstance(obj.get("metadata"), dict):
         obj["metadata"] = {}
     # Go leaves out empty maps and lists; selfLink is of versions before 1.20.
@@ -371,14 +375,11 @@ def decode(kind: ResourceType, obj: Json, options: Options) -> None:
             del obj["metadata"][name]
 
 
-def _check_decoded(kind: ResourceType, obj: Json) -> None:
-    """Types of built-in kinds; of custom ones metadata only, their own schema's check says more."""
-    if not kind.custom:
-        check_types(kind.node(), obj)
-        return
+def _check_metadata(kind: ResourceType, obj: Json) -> None:
+    """Custom objects' own schema says what is wrong in the rest."""
     node = (kind.node().properties or {}).get("metadata")
     if node is not None and obj.get("metadata") is not None:
-        check_types(node, obj["metadata"], "metadata")
+        decode_fields(node, obj["metadata"], [], "metadata")
 
 
 def is_version(text: object) -> bool:

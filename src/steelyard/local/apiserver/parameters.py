@@ -4,6 +4,7 @@ from typing import Any, Literal, cast
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.content import TOO_DEEP, BadContent, decoded, is_too_deep
+from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
@@ -11,7 +12,6 @@ from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.objects import Deletion, Options
 from steelyard.local.apiserver.protobuf.body import PROTOBUF, Envelope, envelope, enveloped_object
 from steelyard.local.apiserver.published import META, node_of
-from steelyard.local.apiserver.schema import WrongType, check_types
 from steelyard.local.apiserver.watch import WatchOptions
 from steelyard.types import Json, mapping
 
@@ -179,8 +179,8 @@ def deletion_of(request: Request) -> Deletion:
     if not isinstance(body, dict):
         raise errors.bad_request("invalid DeleteOptions: not an object")
     try:
-        check_types(node_of(f"{META}DeleteOptions"), body)
-    except WrongType as error:
+        decode_fields(node_of(f"{META}DeleteOptions"), body, [])
+    except Undecodable as error:
         raise errors.bad_request(f"invalid DeleteOptions: {error}") from error
     conditions = mapping(body, "preconditions")
     grace = body.get("gracePeriodSeconds")

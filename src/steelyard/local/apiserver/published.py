@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from steelyard.local.apiserver.gotypes import go_name, hold, struct_name
 from steelyard.local.apiserver.schema import Node, fill
 from steelyard.types import Json, sequence
 
@@ -51,11 +52,15 @@ def node_of(name: str) -> Node:
     if node is None:
         # Entered before it is filled: a schema that refers to itself finds this very node.
         node = _nodes[name] = Node()
+        node.go, node.struct = go_name(name), struct_name(name)
         fill(node, _index()[1][name], node_of)
+        hold(node, name)
         # Its published schema is that of an IntOrString: only the name says that a
         # number may have a fraction, and a text a unit.
         if name.endswith(".resource.Quantity"):
             node.type = "quantity"
+        elif ".JSONSchemaPropsOr" in name:
+            node.part = node_of(name.partition("Or")[0])
     return node
 
 

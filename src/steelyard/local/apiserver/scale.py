@@ -7,6 +7,7 @@ import orjson
 from steelyard.kube.objects import spec_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.columns import selector_text
+from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType, Scaling, field_of
@@ -21,7 +22,6 @@ from steelyard.local.apiserver.parameters import content_type, patch_options, re
 from steelyard.local.apiserver.patching import patched
 from steelyard.local.apiserver.published import node_of
 from steelyard.local.apiserver.rest import Target, of_patch
-from steelyard.local.apiserver.schema import WrongType, check_types
 from steelyard.types import Json
 
 API_VERSION, KIND = "autoscaling/v1", "Scale"
@@ -139,8 +139,8 @@ def _checked(target: Target, scale: Json) -> tuple[Json, int]:
     if (scale.get("apiVersion", API_VERSION), scale.get("kind", KIND)) != (API_VERSION, KIND):
         raise errors.bad_request(f"the object provided is unrecognized (must be of type {KIND})")
     try:
-        check_types(node_of(f"io.k8s.api.autoscaling.v1.{KIND}"), scale)
-    except WrongType as error:
+        decode_fields(node_of(f"io.k8s.api.autoscaling.v1.{KIND}"), scale, [])
+    except Undecodable as error:
         raise errors.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {error}') from error
     metadata, spec = scale.get("metadata"), spec_of(scale)
     name = metadata.get("name") if isinstance(metadata, dict) else None

@@ -1,13 +1,13 @@
 """`pods/binding`: the scheduler's word on which node a Pod is to run. `pods/eviction`: a word that it is to go."""
 
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.objects import Deletion, Objects
 from steelyard.local.apiserver.parameters import read_object, write_options
 from steelyard.local.apiserver.published import META, node_of
 from steelyard.local.apiserver.rest import Target
-from steelyard.local.apiserver.schema import WrongType, check_types
 from steelyard.types import Json, mapping, sequence
 
 
@@ -41,8 +41,8 @@ def evict(objects: Objects, request: Request, target: Target) -> Response:
         raise errors.bad_request(f"name in URL does not match name in Eviction object: {target.name}")
     wanted = eviction.get("deleteOptions") or {}  # of any type still
     try:
-        check_types(node_of(f"{META}DeleteOptions"), wanted, "deleteOptions")
-    except WrongType as error:
+        decode_fields(node_of(f"{META}DeleteOptions"), wanted, [])
+    except Undecodable as error:
         text = f'Eviction in version "v1" cannot be handled as a Eviction: {error}'
         raise errors.bad_request(text) from error
     conditions = mapping(wanted, "preconditions")

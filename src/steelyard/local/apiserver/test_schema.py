@@ -2,12 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from steelyard.local.apiserver.published import kind_node
 from steelyard.local.apiserver.schema import (
-    WrongType,
-    check_types,
     compile_schema,
     drop_unknown,
     fill_defaults,
@@ -75,35 +71,6 @@ def test_defaults_are_nobodys_to_change() -> None:
     two: dict[str, Any] = {}
     fill_defaults(node, two)
     assert two == {"a": {"k": []}}
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (
-            {"spec": {"containers": {}}},
-            "cannot unmarshal object into Go struct field spec.containers of type slice",
-        ),
-        ({"spec": {"containers": [{"name": 1}]}}, "spec.containers[0].name of type string"),
-        ({"spec": {"terminationGracePeriodSeconds": 1.5}}, "of type int64"),
-        ({"metadata": {"labels": {"a": True}}}, "cannot unmarshal bool"),
-        ({"metadata": {"creationTimestamp": "yesterday"}}, 'parsing time "yesterday"'),
-        ({"spec": {"containers": [{"resources": {"limits": {"cpu": "many"}}}]}}, "quantities must match"),
-    ],
-)
-def test_types_of_a_pod(value: dict[str, Any], message: str) -> None:
-    with pytest.raises(WrongType) as caught:
-        check_types(kind_node("", "v1", "Pod"), value)
-    assert message in str(caught.value)
-
-
-def test_nulls_are_absent() -> None:
-    value: dict[str, Any] = {
-        "spec": {"nodeName": None, "containers": [{"name": "a", "image": None}]},
-        "status": None,
-    }
-    check_types(kind_node("", "v1", "Pod"), value)
-    assert value == {"spec": {"containers": [{"name": "a"}]}}
 
 
 def test_a_schema_may_refer_to_itself() -> None:

@@ -99,8 +99,7 @@ def completed(node: Node, value: Any) -> Any:
     if not isinstance(value, dict) or not (node.properties or node.values):
         return value
     result = {name: completed(below(node, name), member) for name, member in value.items()}
-    for name in node.always:
+    for name, empty in node.written.items():
         if result.get(name) is None:
-            inner = below(node, name)
-            result[name] = completed(inner, {}) if inner.type != "array" else None
+            result[name] = completed(below(node, name), {}) if empty == {} else empty
     return result

@@ -40,7 +40,7 @@ def _rule_causes(role: Json, *, cluster: bool) -> list[Cause]:
 
 def _default_binding(binding: Json) -> None:
     defaults(binding, roleRef={})
-    defaults(binding["roleRef"], apiGroup=GROUP)
+    binding["roleRef"]["apiGroup"] = binding["roleRef"].get("apiGroup") or GROUP
     for subject in sequence(binding, "subjects"):
         if subject.get("kind") in ("User", "Group"):
             defaults(subject, apiGroup=GROUP)

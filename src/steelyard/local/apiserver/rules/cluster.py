@@ -1,7 +1,6 @@
 """ConfigMaps, Secrets, Namespaces, Nodes and Leases."""
 
 import base64
-import binascii
 
 from steelyard.kube.objects import labels_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid
@@ -38,16 +37,6 @@ def _check_config_map(obj: Json, old: Json | None) -> list[Cause]:
     causes = _data_causes(obj, "data", "binaryData") + _kept(obj, old, "data", "binaryData")
     for key in mapping(obj, "data").keys() & mapping(obj, "binaryData").keys():
         causes.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
-    return causes + _base64_causes(mapping(obj, "binaryData"), "binaryData")
-
-
-def _base64_causes(data: Json, path: str) -> list[Cause]:
-    causes = []
-    for key, value in data.items():
-        try:
-            base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError):
-            causes.append(invalid(f"{path}[{key}]", "...", "illegal base64 data"))
     return causes
 
 
@@ -60,8 +49,7 @@ def _default_secret(obj: Json) -> None:
 
 
 def _check_secret(obj: Json, old: Json | None) -> list[Cause]:
-    causes = _data_causes(obj, "data") + _kept(obj, old, "data")
-    return causes + _base64_causes(mapping(obj, "data"), "data") + immutable(obj, old, "type")
+    return _data_causes(obj, "data") + _kept(obj, old, "data") + immutable(obj, old, "type")
 
 
 def _prepare_namespace(obj: Json) -> None:
