@@ -84,7 +84,7 @@ def run_kafka() -> int:
 
 def run_story() -> int:
     """Run the README's story on servers of its own, which it kills, move an installation to such ones, run two of each
-    service on them, and cut them off.
+    service on them, cut them off, and replay one history into every pair of log and view.
 
     Raises Missing where one cannot be had.
     """
@@ -103,6 +103,7 @@ def run_story() -> int:
         str(HERE / "test_several.py"),
         str(HERE / "test_proxy.py"),
         str(HERE / "test_partitions.py"),
+        str(HERE / "test_replay_pairs.py"),
     ]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
