@@ -3,7 +3,7 @@
 import logging
 
 from steelyard.kube.objects import status_of
-from steelyard.local.apiserver.admission import DEFINITIONS as BUCKET
+from steelyard.local.apiserver.admission.server import DEFINITIONS as BUCKET
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import field_of

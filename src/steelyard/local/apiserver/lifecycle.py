@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from steelyard.kube.objects import finalizers_of, owner_references
-from steelyard.local.apiserver.admission import CLEANUP, DEFINITIONS
+from steelyard.local.apiserver.admission.server import CLEANUP, DEFINITIONS
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType

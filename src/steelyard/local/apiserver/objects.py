@@ -70,8 +70,8 @@ class Objects:
         managers = metadata.pop("managedFields", None)
         if metadata.get("resourceVersion"):
             raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
-        # Before the rules: a Job's selector is made of the uid.
-        generated = self._new_metadata(kind, namespace, metadata)
+        _set_namespace(kind, namespace, metadata)
+        self.admission.check_place(kind, obj)
         if kind.has_status and kind.bucket != "nodes":
             obj.pop("status", None)  # a Node is registered with its status
         obj["metadata"] = metadata
@@ -80,6 +80,12 @@ class Objects:
             own = copy.deepcopy(obj)
             complete(kind, own)
             managers = self._tracked(kind, {}, own, None, managers, options, "")
+        if self.admission.mutates(kind, obj, None, ""):
+            # Asked of whole objects: a request that follows from a limit is none that is left out.
+            complete(kind, obj)
+            self.admission.mutate(kind, obj, None, options)
+        # Before the rules: a Job's selector is made of the uid.
+        generated = self._new_metadata(kind, metadata)
         kind.rules.prepare(obj)
         complete(kind, obj)
         if managers:
@@ -92,15 +98,8 @@ class Objects:
         self.admission.admit(kind, obj, None, options)
         return self._put(kind, obj, options)
 
-    def _new_metadata(self, kind: ResourceType, namespace: str, metadata: Json) -> bool:
+    def _new_metadata(self, kind: ResourceType, metadata: Json) -> bool:
         """Set the server's own metadata, and tell whether the name was generated."""
-        if kind.namespaced:
-            if metadata.get("namespace", namespace) != namespace:
-                text = "the namespace of the provided object does not match the namespace sent on the request"
-                raise errors.bad_request(text)
-            metadata["namespace"] = namespace
-        else:
-            metadata.pop("namespace", None)
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
             metadata.pop(name, None)
         metadata.pop("resourceVersion", None)
@@ -147,13 +146,15 @@ class Objects:
         if not options.applied and (known or sent):
             entries = None if subresource else sent
             managers = self._tracked(kind, old, new, known, entries, options, subresource)
+        if self.admission.mutates(kind, new, old, subresource):
+            self.admission.mutate(kind, new, old, options, subresource)
+            complete(kind, new)
         causes = self._update_causes(kind, old, new, subresource)
         if causes:
             raise invalid(kind, new, causes)
         if kind.has_generation and not subresource and _spec_changed(kind, old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        if not subresource:
-            self.admission.admit(kind, new, old, options)
+        self.admission.admit(kind, new, old, options, subresource)
         metadata = new["metadata"]
         finished = "deletionTimestamp" in metadata and not metadata.get("finalizers")
         # Who drops the last finalizer of a deleted object ends it: nobody else would write it again.
@@ -273,7 +274,7 @@ class Objects:
     ) -> tuple[bytes, bool]:
         """Raw JSON of the object, and whether it is gone already."""
         self.check_preconditions(kind, item, request)
-        self.admission.admit_delete(kind, item)
+        self.admission.admit_delete(kind, item, options)
         obj = item.parsed()
         metadata = obj["metadata"]
         # Written into the object: the garbage collector works later, maybe in
@@ -332,14 +333,39 @@ class Deletion:
 
 
 class Admission:
-    """Checks of a write besides its kind's own rules; `admission.py` has the server's."""
+    """Checks of a write besides its kind's own rules; `admission/server.py` has the server's."""
 
-    def admit(self, kind: ResourceType, obj: Json, old: Json | None, options: Options) -> None: ...
+    def check_place(self, kind: ResourceType, obj: Json) -> None:
+        """Refuse a new object where none may be created."""
 
-    def admit_delete(self, kind: ResourceType, item: Item) -> None: ...
+    def mutates(self, kind: ResourceType, obj: Json, old: Json | None, subresource: str) -> bool:
+        """Tell whether `mutate` has to be asked: most writes are spared it."""
+        return False
+
+    def mutate(
+        self, kind: ResourceType, obj: Json, old: Json | None, options: Options, subresource: str = ""
+    ) -> None:
+        """Change an object before its rules are checked."""
+
+    def admit(
+        self, kind: ResourceType, obj: Json, old: Json | None, options: Options, subresource: str = ""
+    ) -> None:
+        """Refuse an object that its own rules allow."""
+
+    def admit_delete(self, kind: ResourceType, item: Item, options: Options) -> None: ...
 
     def before_delete(self, kind: ResourceType, obj: Json) -> None:
         """Add what must be done before the object may go."""
+
+
+def _set_namespace(kind: ResourceType, namespace: str, metadata: Json) -> None:
+    if not kind.namespaced:
+        metadata.pop("namespace", None)
+        return
+    if metadata.get("namespace", namespace) != namespace:
+        text = "the namespace of the provided object does not match the namespace sent on the request"
+        raise errors.bad_request(text)
+    metadata["namespace"] = namespace
 
 
 def decode(kind: ResourceType, obj: Json, options: Options) -> None:

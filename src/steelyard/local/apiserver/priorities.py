@@ -1,4 +1,4 @@
-"""The priority of a new Pod, by its class. `admission.py` asks; nothing on one node preempts by it."""
+"""The priority of a new Pod, by its class. `admission` asks; nothing on one node preempts by it."""
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.kinds import ResourceType

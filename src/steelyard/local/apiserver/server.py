@@ -15,7 +15,8 @@ from steelyard.local.apiserver.access.authentication import Authentication
 from steelyard.local.apiserver.access.bootstrap import Aggregation, add_bootstrap_roles
 from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.access.tokens import AccountTokens
-from steelyard.local.apiserver.admission import ServerAdmission
+from steelyard.local.apiserver.admission.quota import QuotaController
+from steelyard.local.apiserver.admission.server import ServerAdmission
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.core import Core
 from steelyard.local.apiserver.database import SqliteDatabase
@@ -80,6 +81,7 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     # The store keeps it, as a listener of its commits. Before all else:
     # stored objects of a kind need their definition.
     Definitions(store, registry, clock, config.faults)
+    QuotaController(store, config.faults)
     rbac = Rbac(store)
     objects = Objects(store, clock, ServerAdmission(store, config.service_network, rbac))
     kind = registry.stored("namespaces")

@@ -1,12 +1,12 @@
-"""Admission checks of a write besides its own rules: its namespace lives, its definition stays, its address
-is free.
-"""
+"""All of the admission of one server: the order in which its parts are asked. `objects.py` asks it at each write."""
 
 import ipaddress
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.access.escalation import check_escalation
 from steelyard.local.apiserver.access.rbac import Rbac
+from steelyard.local.apiserver.admission import limits
+from steelyard.local.apiserver.admission.quota import QuotaAdmission
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType, field_of
@@ -21,22 +21,54 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class ServerAdmission(Admission):
-    """The server's own; there are no webhooks."""
+    """The server's own."""
 
     def __init__(self, store: Store, service_network: str, rbac: Rbac) -> None:
         self._store, self._rbac = store, rbac
         self._addresses = Addresses(store, service_network)
+        self._quota = QuotaAdmission(store)
 
-    def admit(self, kind: ResourceType, obj: Json, old: Json | None, options: Options) -> None:
-        check_escalation(self._rbac, kind, obj, old, options.user)
+    def check_place(self, kind: ResourceType, obj: Json) -> None:
         # Updates pass also in a namespace that is being deleted: finalizers and last statuses are written then.
-        if old is None:
-            self._check_namespace(kind, obj)
-            self._check_definition(kind, obj)
-            if kind.bucket == "pods":
-                assign_priority(self._store, obj)
+        self._check_namespace(kind, obj)
+        self._check_definition(kind, obj)
+
+    def mutates(self, kind: ResourceType, obj: Json, old: Json | None, subresource: str) -> bool:
+        return kind.bucket == "pods" and old is None and bool(self._store.bucket(limits.BUCKET).size)
+
+    def mutate(
+        self, kind: ResourceType, obj: Json, old: Json | None, options: Options, subresource: str = ""
+    ) -> None:
+        if kind.bucket == "pods" and old is None:
+            limits.add_defaults(self._limit_ranges(obj), obj)
+
+    def admit(
+        self, kind: ResourceType, obj: Json, old: Json | None, options: Options, subresource: str = ""
+    ) -> None:
+        if subresource:
+            return
+        check_escalation(self._rbac, kind, obj, old, options.user)
+        if kind.bucket == "pods" and old is None:
+            assign_priority(self._store, obj)
         if kind.bucket == "services":
             self._addresses.assign(kind, obj, old)
+        self._check_limits(kind, obj, old)
+        # The last of all: what another check refuses uses nothing.
+        self._quota.admit(kind, obj, old, options)
+
+    def _limit_ranges(self, obj: Json) -> list[Json]:
+        namespace = obj["metadata"]["namespace"]
+        return [item.parsed() for item in self._store.bucket(limits.BUCKET).items(namespace)]
+
+    def _check_limits(self, kind: ResourceType, obj: Json, old: Json | None) -> None:
+        if not self._store.bucket(limits.BUCKET).size or kind.bucket not in limits.LIMITED:
+            return
+        # The containers of a Pod do not change; what is being deleted may always be written.
+        if old is not None and (kind.bucket == "pods" or "deletionTimestamp" in old["metadata"]):
+            return
+        if said := limits.violations(self._limit_ranges(obj), kind.bucket, obj):
+            name = obj["metadata"]["name"]
+            raise errors.forbidden(kind.group, kind.plural, name, limits.refusal_text(said))
 
     def _check_namespace(self, kind: ResourceType, obj: Json) -> None:
         if not kind.namespaced:
@@ -51,7 +83,9 @@ class ServerAdmission(Admission):
             cause = Cause(
                 "metadata.namespace", f"namespace {name} is being terminated", "NamespaceTerminating"
             )
-            raise errors.forbidden(kind.group, kind.plural, obj["metadata"]["name"], text, cause)
+            metadata = obj["metadata"]
+            shown = metadata.get("name") or metadata.get("generateName") or "Unknown"
+            raise errors.forbidden(kind.group, kind.plural, shown, text, cause)
 
     def _check_definition(self, kind: ResourceType, obj: Json) -> None:
         if not kind.custom:
@@ -63,7 +97,7 @@ class ServerAdmission(Admission):
                 405, "MethodNotAllowed", "create not allowed while custom resource definition is terminating"
             )
 
-    def admit_delete(self, kind: ResourceType, item: Item) -> None:
+    def admit_delete(self, kind: ResourceType, item: Item, options: Options) -> None:
         if kind.bucket == "namespaces" and item.name in PERMANENT:
             raise errors.forbidden("", "namespaces", item.name, "this namespace may not be deleted")
 
