@@ -93,9 +93,9 @@ class Objects:
         causes = metadata_causes(metadata, kind.name_check) + kind.rules.check(obj, None)
         if causes:
             raise invalid(kind, obj, causes)
-        # After the checks: an invalid object is told so, also where its name is taken.
-        self._unused_name(kind, metadata, generated)
         self.admission.admit(kind, obj, None, options)
+        # After the checks: an object that is refused is told so, also where its name is taken.
+        self._unused_name(kind, metadata, generated)
         return self._put(kind, obj, options)
 
     def _new_metadata(self, kind: ResourceType, metadata: Json) -> bool:

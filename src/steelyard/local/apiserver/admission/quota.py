@@ -166,7 +166,7 @@ def _plain(values: Amounts) -> dict[str, object]:
 
 
 class _Ledger:
-    """What each object uses of one quota."""
+    """The use that each object makes of one quota."""
 
     def __init__(self, key: Key, quota: Json, store: Store) -> None:
         self.key, self.spec, self._quota = key, quota["spec"], quota

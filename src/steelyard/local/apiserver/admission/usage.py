@@ -1,4 +1,4 @@
-"""What an object uses of a namespace's quota, and which quotas count it.
+"""Use of a namespace's quota by an object, and the choice of quotas that count it.
 
 Pure functions by the rules of a real server's evaluators; `quota.py` asks for them.
 """
@@ -208,7 +208,7 @@ _SCOPED: dict[str, Callable[[Json, Json], bool]] = {PODS: _pod_matches, CLAIMS: 
 
 
 def unsaid(pod: Json, names: Iterable[str]) -> str:
-    """What the containers of a Pod must say for a quota on these resources; empty where they say it."""
+    """Return the requests that a quota on these resources misses in a Pod; empty where it misses none."""
     # What is said of the Pod as a whole holds for all its containers.
     if pod["spec"].get("resources"):
         return ""
@@ -228,7 +228,7 @@ def unsaid(pod: Json, names: Iterable[str]) -> str:
 
 
 def growth(new: Amounts, old: Amounts) -> Amounts:
-    """What an update uses more than before; what it uses less is given back by the controller."""
+    """Return the additional use of an update; what it uses less is given back by the controller."""
     result = {}
     for name, value in new.items():
         more = value - old[name] if name in old else value

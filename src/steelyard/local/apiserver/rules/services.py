@@ -1,4 +1,4 @@
-"""Services: of type ClusterIP only, with an address or headless. Addresses are given out by `admission.py`."""
+"""Services: of type ClusterIP only, with an address or headless. Addresses are given out by `admission/server.py`."""
 
 import orjson
 
