@@ -50,7 +50,6 @@ def _kind(group: str, plural: str, rules: Rules, version: str = "v1", **options:
         namespaced=served["namespaced"],
         has_status="status" in below,
         subresources=tuple(name for name in below if name != "status"),
-        verbs=tuple(served["verbs"]),
         **options,
     )
 

@@ -22,6 +22,7 @@ from steelyard.local.apiserver.access.users import User
 from steelyard.local.apiserver.discovery import Discovery
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.execution import Execution, execution_of
+from steelyard.local.apiserver.health import HEALTH, health_response
 from steelyard.local.apiserver.logs import PodLogs
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.metrics import ApiServerMetrics
@@ -38,7 +39,6 @@ log = logging.getLogger(__name__)
 
 MAX_BODY = 3 << 20
 ROOM_SECONDS = 5  # after which a client may ask again
-HEALTH = ("healthz", "readyz", "livez")
 # Subresources whose methods are below; of others clients learn that they exist, but not here.
 _SERVED = ("scale", "log", "token", "binding", "eviction")
 
@@ -150,13 +150,15 @@ class Core:
         if request.method not in ("GET", "HEAD"):
             raise errors.method_not_allowed()
         match parts:
-            case [first, *_] if first in HEALTH:
-                return Response(b"ok", content_type="text/plain; charset=utf-8")
+            case [first, *checks] if first in HEALTH:
+                return health_response(request, first, "/".join(checks))
             case [".well-known", "openid-configuration"]:
                 host = request.headers.get("host", "")
                 return json_response(discovery_document(f"https://{host}"))
             case ["openid", "v1", "jwks"]:
                 return json_response(self.reviews.authentication.accounts.key_set())
+            case ["openapi", "v2"]:
+                return self.openapi.swagger(request)
             case ["openapi", "v3", *document]:
                 return self.openapi.response("/".join(document))
         return self.discovery.response(request, parts)

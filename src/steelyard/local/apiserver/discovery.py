@@ -1,16 +1,23 @@
 """Discovery: groups, versions and kinds in each form that clients ask for, and the server's version."""
 
+import base64
+import hashlib
 import platform
+import re
 from collections.abc import Iterable
 
 from steelyard.local.apiserver import errors
-from steelyard.local.apiserver.kinds import VERBS, ResourceType
+from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import JSON, Request, Response, json_response
 from steelyard.local.apiserver.registry import Registry
-from steelyard.local.apiserver.reviews import KINDS as REVIEW_KINDS
+from steelyard.local.apiserver.served import documents, resources_of
 from steelyard.types import Json
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+# In the order in which a real server names them.
+_CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_PART_VERBS = ("get", "patch", "update")
+_VERSION = re.compile(r"v([1-9]\d{0,8})(?:(alpha|beta)([1-9]\d{0,8}))?", re.ASCII)
 SCALE = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 VERSION: Json = {
     "major": "1",
@@ -60,15 +67,28 @@ class Discovery:
         raise errors.no_such_path()
 
     def _groups(self) -> dict[str, list[str]]:
-        groups = self._registry.groups()
-        for group, version, _ in REVIEW_KINDS:
+        """Versions by group: those of the built-in kinds first, then those of definitions by name."""
+        groups: dict[str, list[str]] = {}
+        for path in documents():
+            *_, group, version = ("", *path.split("/")[1:])
+            groups.setdefault(group, []).append(version)
+        own = self._registry.groups()
+        for group in sorted(own):
             versions = groups.setdefault(group, [])
-            if version not in versions:
-                versions.append(version)
+            versions += sorted({*own[group]} - {*versions}, key=_version_order)
         return groups
 
     def _paths(self) -> list[str]:
-        paths = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
+        paths = [
+            "/.well-known/openid-configuration",
+            "/api",
+            "/api/v1",
+            "/apis",
+            "/apis/",
+            "/healthz",
+            "/livez",
+        ]
+        paths += ["/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"]
         for group, versions in self._groups().items():
             if group:
                 paths += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
@@ -80,31 +100,22 @@ class Discovery:
         ]
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
-    def _kinds(self, group: str, version: str) -> list[ResourceType]:
-        return [kind for kind in self._registry.kinds() if (kind.group, kind.version) == (group, version)]
-
     def _resources(self, group: str, version: str) -> Json:
-        entries: list[Json] = []
-        for kind in self._kinds(group, version):
-            entries.append(_resource(kind))
-            entries += [{"name": f"{kind.plural}/{n}", **details} for n, details in _subresources(kind)]
-        for kind in _reviews(group, version):
-            entries.append(
-                {
-                    "name": kind.plural,
-                    "singularName": kind.named,
-                    "namespaced": kind.namespaced,
-                    "kind": kind.kind,
-                    "verbs": ["create"],
-                }
-            )
-        api_version = f"{group}/{version}" if group else version
-        return {
-            "kind": "APIResourceList",
-            "apiVersion": "v1",
-            "groupVersion": api_version,
-            "resources": entries,
-        }
+        content: Json = {"kind": "APIResourceList"}
+        # As there: the oldest group's list does not say its own version.
+        content |= {"apiVersion": "v1"} if group else {}
+        content["groupVersion"] = f"{group}/{version}" if group else version
+        return {**content, "resources": self._entries(group, version)}
+
+    def _entries(self, group: str, version: str) -> list[Json]:
+        entries = [
+            {name: value for name, value in resource.items() if name != "columns"}
+            for resource in resources_of(group, version).values()
+        ]
+        for kind in self._registry.kinds():
+            if kind.custom and (kind.group, kind.version) == (group, version):
+                entries += _custom_entries(kind)
+        return entries
 
     # ---- all in one document
 
@@ -124,45 +135,72 @@ class Discovery:
 
     def _discovered_group(self, name: str) -> Json:
         versions = [
-            {"version": version, "resources": list(self._discovered(name, version)), "freshness": "Current"}
+            {
+                "version": version,
+                "resources": _discovered(self._entries(name, version), self._custom_versions(name, version)),
+                "freshness": "Current",
+            }
             for version in self._groups()[name]
         ]
-        return {"metadata": {"name": name, "creationTimestamp": None} if name else {}, "versions": versions}
+        return {"metadata": {"name": name} if name else {}, "versions": versions}
 
-    def _discovered(self, group: str, version: str) -> Iterable[Json]:
-        for kind in self._kinds(group, version):
-            entry = {
-                "resource": kind.plural,
-                "responseKind": _response_kind(kind),
-                "scope": "Namespaced" if kind.namespaced else "Cluster",
-                "singularResource": kind.named,
-                "verbs": list(VERBS),
-            }
-            if kind.short_names:
-                entry["shortNames"] = list(kind.short_names)
-            if kind.categories:
-                entry["categories"] = list(kind.categories)
-            below = [
-                {
-                    "subresource": name,
-                    "responseKind": SCALE if name == "scale" else _response_kind(kind),
-                    "verbs": details["verbs"],
-                }
-                for name, details in _subresources(kind)
-            ]
-            yield entry | ({"subresources": below} if below else {})
-        for kind in _reviews(group, version):
-            yield {
-                "resource": kind.plural,
-                "responseKind": _response_kind(kind),
-                "scope": "Namespaced" if kind.namespaced else "Cluster",
-                "singularResource": kind.named,
-                "verbs": ["create"],
-            }
+    def _custom_versions(self, group: str, version: str) -> dict[str, Json]:
+        """Kinds of definitions, which say their own group and version in this form; built-in ones do not."""
+        kinds = [kind for kind in self._registry.kinds() if kind.custom]
+        return {
+            kind.kind: {"group": group, "version": version}
+            for kind in kinds
+            if (kind.group, kind.version) == (group, version)
+        }
 
 
-def _reviews(group: str, version: str) -> list[ResourceType]:
-    return [kind for kind in REVIEW_KINDS.values() if (kind.group, kind.version) == (group, version)]
+def _version_order(version: str) -> tuple[object, ...]:
+    """Sort stable versions before beta and alpha ones, newer ones before older ones, other names last."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (1, version)
+    major, stage, minor = match.groups()
+    return (0, ("", "beta", "alpha").index(stage or ""), -int(major), -int(minor or 0))
+
+
+def _custom_entries(kind: ResourceType) -> Iterable[Json]:
+    entry: Json = {"name": kind.plural, "singularName": kind.named, "namespaced": kind.namespaced}
+    entry |= {"kind": kind.kind, "verbs": list(_CUSTOM_VERBS)}
+    if kind.short_names:
+        entry["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        entry["categories"] = list(kind.categories)
+    stored = f"{kind.group}/{kind.stored.version}/{kind.kind}"
+    # Clients tell by it whether objects have been stored in another version.
+    entry["storageVersionHash"] = base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
+    yield entry
+    own = {"singularName": "", "namespaced": kind.namespaced}
+    if kind.has_status:
+        yield {"name": f"{kind.plural}/status", **own, "kind": kind.kind, "verbs": list(_PART_VERBS)}
+    if kind.scaling:
+        yield {"name": f"{kind.plural}/scale", **own, **SCALE, "verbs": list(_PART_VERBS)}
+
+
+def _discovered(entries: list[Json], versions: dict[str, Json]) -> list[Json]:
+    """The same resources with their subresources inside them."""
+    resources: dict[str, Json] = {}
+    for entry in entries:
+        plural, _, below = entry["name"].partition("/")
+        nothing = {"group": entry.get("group", ""), "version": entry.get("version", "")}
+        response = {**versions.get(entry["kind"], nothing), "kind": entry["kind"]}
+        if below:
+            part = {"subresource": below, "responseKind": response, "verbs": entry["verbs"]}
+            resources[plural].setdefault("subresources", []).append(part)
+            continue
+        resources[plural] = {
+            "resource": plural,
+            "responseKind": response,
+            "scope": "Namespaced" if entry["namespaced"] else "Cluster",
+            "singularResource": entry["singularName"],
+            "verbs": entry["verbs"],
+            **{name: entry[name] for name in ("shortNames", "categories") if name in entry},
+        }
+    return list(resources.values())
 
 
 def _aggregated_form(request: Request) -> str:
@@ -172,45 +210,3 @@ def _aggregated_form(request: Request) -> str:
         if "as=APIGroupDiscoveryList" in fields and fields & {"v=v2", "v=v2beta1"} and JSON in fields:
             return "v2" if "v=v2" in fields else "v2beta1"
     return ""
-
-
-def _response_kind(kind: ResourceType) -> Json:
-    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
-
-
-def _resource(kind: ResourceType) -> Json:
-    entry: Json = {"name": kind.plural, "singularName": kind.named, "namespaced": kind.namespaced}
-    entry |= {"kind": kind.kind, "verbs": list(VERBS)}
-    if kind.short_names:
-        entry["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        entry["categories"] = list(kind.categories)
-    return entry
-
-
-def _subresources(kind: ResourceType) -> Iterable[tuple[str, Json]]:
-    own = {"singularName": "", "namespaced": kind.namespaced, "kind": kind.kind}
-    if kind.has_status:
-        yield "status", {**own, "verbs": ["get", "patch", "update"]}
-    for name in kind.subresources:
-        if name == "scale":
-            yield name, {**own, **SCALE, "verbs": ["get", "patch", "update"]}
-        elif name == "exec":
-            yield name, {**own, "kind": "PodExecOptions", "verbs": ["create", "get"]}
-        elif name == "eviction":
-            yield name, {**own, "group": "policy", "version": "v1", "kind": "Eviction", "verbs": ["create"]}
-        elif name == "token":
-            yield (
-                name,
-                {
-                    **own,
-                    "group": "authentication.k8s.io",
-                    "version": "v1",
-                    "kind": "TokenRequest",
-                    "verbs": ["create"],
-                },
-            )
-        elif name == "binding":
-            yield name, {**own, "kind": "Binding", "verbs": ["create"]}
-        else:
-            yield name, {**own, "verbs": ["get"]}

@@ -9,7 +9,6 @@ from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json
 
 Check = Callable[[Json, Json | None], list[Cause]]
-VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 def nothing(obj: Json) -> None:
@@ -64,7 +63,6 @@ class ResourceType:
     columns: tuple[Json, ...] = ()  # of custom kinds
     stored_as: "ResourceType | None" = None  # where another form is stored than served
     subresources: tuple[str, ...] = ()  # besides `status`
-    verbs: tuple[str, ...] = VERBS
     returned: bool = False  # a deletion answers with the object, also when it is gone at once
     scaling: Scaling | None = None  # with the subresource `scale`
     convert_in: Callable[[Json], Json] | None = None  # to the form that is stored

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import orjson
 
-from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.health import PLAIN
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Response, json_response
+from steelyard.local.apiserver.messages import JSON, Request, Response
+from steelyard.local.apiserver.openapi2 import swagger
+from steelyard.local.apiserver.openapi2_protobuf import ANSWERED, MEDIA, encoded
 from steelyard.local.apiserver.published import META, closure, read_schemas, schema_name
 from steelyard.local.apiserver.registry import Registry
 from steelyard.types import Json, mapping
@@ -32,17 +34,30 @@ class OpenApi:
         self._generation = -1
 
     def response(self, document: str) -> Response:
+        self._refresh()
+        if not document:
+            return self._index()
+        if document not in self._names():
+            return Response(b"", 404, content_type="")
+        if document not in self._documents:
+            self._documents[document] = orjson.dumps(self._document(document, read_schemas()))
+        return Response(self._documents[document])
+
+    def swagger(self, request: Request) -> Response:
+        """The document of version 2, as JSON or in the form that clients in Go ask for."""
+        self._refresh()
+        form = ANSWERED if MEDIA in request.headers.get("accept", "") else JSON
+        if form not in self._documents:
+            published = read_schemas()
+            content = swagger(self._document(name, published) for name in self._names())
+            self._documents[form] = encoded(content) if form == ANSWERED else orjson.dumps(content)
+        return Response(self._documents[form], content_type=form)
+
+    def _refresh(self) -> None:
         # A definition came, changed or went: any document may hold its kinds.
         if self._generation != self._registry.generation:
             self._documents.clear()
             self._generation = self._registry.generation
-        if not document:
-            return self._index()
-        if document not in self._names():
-            raise errors.no_such_path()
-        if document not in self._documents:
-            self._documents[document] = orjson.dumps(self._document(document))
-        return Response(self._documents[document])
 
     def _names(self) -> list[str]:
         return list(dict.fromkeys(kind.group_version for kind in self._registry.kinds()))
@@ -58,14 +73,14 @@ class OpenApi:
             # hash, or kubectl would check by the old one.
             mark = hashlib.sha256(orjson.dumps(served)).hexdigest().upper()
             paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={mark}"}
-        return json_response({"paths": paths})
+        # Of this type on a real server, too.
+        return Response(orjson.dumps({"paths": paths}), content_type=PLAIN)
 
     def _kinds(self, document: str) -> list[ResourceType]:
         return [kind for kind in self._registry.kinds() if kind.group_version == document]
 
-    def _document(self, document: str) -> Json:
+    def _document(self, document: str, published: Json) -> Json:
         kinds = self._kinds(document)
-        published = read_schemas()
         roots = [f"{META}{name}" for name in ("ObjectMeta", "ListMeta", "DeleteOptions", "Status")]
         own: Json = {}
         paths: Json = {}
