@@ -13,7 +13,7 @@ from steelyard.local.apiserver.rules.common import expression_text
 from steelyard.types import Json, mapping, sequence
 
 Cell = Callable[[Json, datetime], Any]
-NONE, UNKNOWN = "<none>", "<unknown>"
+NONE, UNKNOWN, UNSET = "<none>", "<unknown>", "<unset>"
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ def count(*path: str) -> Cell:
     return lambda obj, now: len(field_of(obj, *path) or ())
 
 
-NAME = Column("Name", at("metadata", "name"), format="name")
-AGE = Column("Age", lambda obj, now: age(field_of(obj, "metadata", "creationTimestamp"), now))
+def age_of(obj: Json, now: datetime) -> str:
+    return age(field_of(obj, "metadata", "creationTimestamp"), now)
 
 
-def containers(*path: str) -> list[Column]:
+def containers(*path: str) -> list[Cell]:
     """Names and images of a template's containers, for -o wide."""
 
     def joined(field: str) -> Cell:
@@ -79,10 +79,7 @@ def containers(*path: str) -> list[Column]:
             container.get(field) or "" for container in field_of(obj, *path, "containers") or ()
         )
 
-    return [
-        Column("Containers", joined("name"), priority=1),
-        Column("Images", joined("image"), priority=1),
-    ]
+    return [joined("name"), joined("image")]
 
 
 def selector_text(selector: Json) -> str:
@@ -92,9 +89,12 @@ def selector_text(selector: Json) -> str:
     return ",".join(parts)
 
 
-SELECTOR = Column(
-    "Selector", lambda obj, now: selector_text(field_of(obj, "spec", "selector") or {}) or NONE, priority=1
-)
+def selected(*path: str) -> Cell:
+    """A label selector as text."""
+    return lambda obj, now: selector_text(field_of(obj, *path) or {}) or NONE
+
+
+selector = selected("spec", "selector")
 
 
 # ---- Pods
@@ -172,6 +172,14 @@ def pod_restarts(pod: Json, now: datetime) -> str:
     return f"{total} ({age(last, now)} ago)" if total and last else str(total)
 
 
+def readiness_gates(pod: Json, now: datetime) -> str:
+    """How many of the Pod's own conditions of readiness are true."""
+    gates = sequence(mapping(pod, "spec"), "readinessGates")
+    conditions = conditions_by_type(pod)
+    true = sum(conditions.get(gate.get("conditionType"), {}).get("status") == "True" for gate in gates)
+    return f"{true}/{len(gates)}" if gates else NONE
+
+
 # ---- others
 
 
@@ -206,9 +214,18 @@ def service_ports(service: Json, now: datetime) -> str:
     return ",".join(f"{port['port']}/{port.get('protocol', 'TCP')}" for port in ports) or NONE
 
 
-def service_selector(service: Json, now: datetime) -> str:
-    selector = field_of(service, "spec", "selector") or {}
-    return ",".join(f"{key}={value}" for key, value in sorted(selector.items())) or NONE
+def external_addresses(service: Json, now: datetime) -> str:
+    """Addresses by which a Service is reached from outside."""
+    spec = mapping(service, "spec")
+    addresses = list(sequence(spec, "externalIPs"))
+    match spec.get("type"):
+        case "ExternalName":
+            return str(spec.get("externalName") or "")
+        case "LoadBalancer":
+            points = sequence(field_of(service, "status", "loadBalancer") or {}, "ingress")
+            balanced = [str(point.get("ip") or point.get("hostname") or "") for point in points]
+            return ",".join([*balanced, *addresses]) or "<pending>"
+    return ",".join(addresses) or NONE
 
 
 def node_status(node: Json, now: datetime) -> str:

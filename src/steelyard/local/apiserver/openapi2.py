@@ -6,7 +6,17 @@ from steelyard.types import Json, mapping, sequence
 
 _METHODS = ("get", "put", "post", "patch", "delete")
 # Extensions that say what `$ref`, `format` and `type` cannot; others have no place in version 2.
-_LEFT_OUT = ("default", "nullable", "allOf", "oneOf", "anyOf", "not", "properties", "items", "additionalProperties")
+_LEFT_OUT = (
+    "default",
+    "nullable",
+    "allOf",
+    "oneOf",
+    "anyOf",
+    "not",
+    "properties",
+    "items",
+    "additionalProperties",
+)
 
 
 def swagger(documents: Iterable[Json]) -> Json:

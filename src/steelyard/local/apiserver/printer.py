@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from steelyard.local.apiserver.columns import AGE, NAME, Column, age
+from steelyard.local.apiserver.columns import Column, age, age_of, at
 from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.served import resources_of
 from steelyard.types import Json
 
 _STEP = re.compile(
@@ -21,8 +22,18 @@ _STEP = re.compile(
 
 def custom_columns(kind: ResourceType) -> list[Column]:
     if not kind.columns:
-        return [NAME, AGE]
-    return [NAME, *(_column(column) for column in kind.columns)]
+        return [_name(), Column("Age", age_of, "date", description=_described("Age"))]
+    return [_name(), *(_column(column) for column in kind.columns)]
+
+
+def _name() -> Column:
+    return Column("Name", at("metadata", "name"), format="name", description=_described("Name"))
+
+
+def _described(column: str) -> str:
+    """The words that every kind's table has for a column."""
+    columns = resources_of("", "v1")["configmaps"]["columns"]
+    return next(str(entry["description"]) for entry in columns if entry["name"] == column)
 
 
 def _column(spec: Json) -> Column:

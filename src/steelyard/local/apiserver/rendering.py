@@ -9,15 +9,18 @@ from typing import Any
 
 import orjson
 
-from steelyard.local.apiserver.errors import Refusal
+from steelyard.local.apiserver.errors import Refusal, bad_request, invalid
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.tables import table_of
 from steelyard.types import Json
 
+_INCLUDED = "must be 'Metadata', 'Object', 'None', or empty"
 _AS = re.compile(r"\bas=(\w+)")
 _VERSION = re.compile(r"\bv=(\w+)")
+# As a real server says it: clients compare the text.
+_ALL = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _ACCEPTED = ("application/json", "application/*", "*/*", "")
 
 
@@ -50,8 +53,7 @@ def renderer(kind: ResourceType, request: Request) -> Renderer:
             return _partial(kind)
         if not shape:
             return _plain(kind)
-    text = "only the following media types are accepted: application/json"
-    raise Refusal(406, "NotAcceptable", text, {})
+    raise Refusal(406, "NotAcceptable", f"only the following media types are accepted: {_ALL}")
 
 
 def _plain(kind: ResourceType) -> Renderer:
@@ -83,7 +85,10 @@ def _partial(kind: ResourceType) -> Renderer:
 
 
 def _table(kind: ResourceType, request: Request, version: str) -> Renderer:
-    include = request.query.get("includeObject", "Metadata")
+    include = request.query.get("includeObject", "") or "Metadata"
+    if include not in ("None", "Metadata", "Object"):
+        text = f"includeObject: {invalid('', include, _INCLUDED).message}"
+        raise bad_request(f"Unable to convert to Table as requested: {text}")
     headed: list[bool] = []
 
     def render(items: Iterable[Item], metadata: Json, *, header: bool = True) -> bytes:

@@ -12,9 +12,10 @@ from multidict import CIMultiDict
 
 from steelyard.local.apiserver.access.authentication import Authentication
 from steelyard.local.apiserver.access.users import ANONYMOUS, User
-from steelyard.local.apiserver.core import HEALTH, MAX_BODY, Core
+from steelyard.local.apiserver.core import MAX_BODY, Core
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.execution import PROTOCOLS, Execution, execute
+from steelyard.local.apiserver.health import HEALTH
 from steelyard.local.apiserver.messages import Request, Response, json_response
 
 _OPEN = frozenset(f"/{path}" for path in HEALTH) | {"/version", "/version/"}
@@ -100,7 +101,9 @@ async def _executed(request: web.BaseRequest, wanted: Execution) -> web.StreamRe
 
 
 def _headers(response: Response) -> list[tuple[str, str]]:
-    headers = [("Content-Type", response.content_type), ("Cache-Control", "no-cache, private")]
+    headers = [("Cache-Control", "no-cache, private")]
+    if response.content_type:
+        headers.append(("Content-Type", response.content_type))
     for warning in response.warnings:
         # The text of a Warning is a quoted string (RFC 7234); 299 is the code that Kubernetes' clients show.
         # Names of fields in it are the client's: a line's end among them would end the header.
