@@ -173,7 +173,7 @@ def pod_restarts(pod: Json, now: datetime) -> str:
 
 
 def readiness_gates(pod: Json, now: datetime) -> str:
-    """How many of the Pod's own conditions of readiness are true."""
+    """Count the Pod's own conditions of readiness that are true."""
     gates = sequence(mapping(pod, "spec"), "readinessGates")
     conditions = conditions_by_type(pod)
     true = sum(conditions.get(gate.get("conditionType"), {}).get("status") == "True" for gate in gates)

@@ -1,11 +1,15 @@
 """Cells: ages and JSON paths."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from steelyard.local.apiserver.builtin import builtin_kinds
 from steelyard.local.apiserver.columns import duration
+from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.printer import json_path
+from steelyard.local.apiserver.tables import builtin_columns
 
 
 @pytest.mark.parametrize(
@@ -46,3 +50,11 @@ OBJ = {
 )
 def test_json_paths(path: str, expected: list[Any]) -> None:
     assert list(json_path(path, OBJ)) == expected
+
+
+@pytest.mark.parametrize("kind", builtin_kinds(), ids=lambda kind: f"{kind.plural} {kind.version}")
+def test_every_column_of_every_kind_has_a_cell(kind: ResourceType) -> None:
+    obj = {"metadata": {"name": "a"}, "spec": {}, "roleRef": {}}
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    cells = [column.cell(obj, now) for column in builtin_columns(kind)]
+    assert "a" in cells
