@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import PODS
+from steelyard.kube.resource import NODES, PODS
 from steelyard.local.kubelet.testing import (
     Machine,
     condition,
@@ -271,3 +271,21 @@ async def test_pods_that_nobody_can_read_leave_the_others_alone(machine: Machine
     for number in range(len(STRANGE)):
         machine.cluster.store.remove(PODS, f"strange-{number}", "default")
     assert phase(await machine.run(make_pod(name="again"))) == "Succeeded"
+
+
+async def test_a_pod_waits_for_a_label_that_a_user_gives_the_node(machine: Machine) -> None:
+    await machine.cluster.create(PODS, make_pod(make_container("true"), nodeSelector={"disk": "fast"}))
+    pod = await machine.until(lambda pod: condition(pod, "PodScheduled"))
+    said = condition(pod, "PodScheduled")["message"]
+    assert said == "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+    labels = {"metadata": {"labels": {"disk": "fast"}}}
+    await machine.cluster.patch(NODES, machine.config.node, labels)
+    await machine.until(lambda pod: phase(pod) == "Succeeded")
+
+
+async def test_a_taint_ends_a_running_pod_that_does_not_tolerate_it(machine: Machine) -> None:
+    await machine.cluster.create(PODS, make_pod(make_container("sleep 60")))
+    await machine.until(is_running)
+    taint = {"key": "maintenance", "effect": "NoExecute"}
+    await machine.cluster.patch(NODES, machine.config.node, {"spec": {"taints": [taint]}})
+    await machine.until_gone()

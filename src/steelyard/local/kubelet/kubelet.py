@@ -7,7 +7,7 @@ the informer, the scheduler, the lease that keeps shims alive, the guard over me
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 
@@ -20,7 +20,8 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.informer import Informer
-from steelyard.kube.resource import NODES, PODS
+from steelyard.kube.objects import labels_of
+from steelyard.kube.resource import NAMESPACES, NODES, PODS
 from steelyard.local.faults import Faults
 from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.gpus.ledger import News
@@ -30,11 +31,13 @@ from steelyard.local.kubelet.abilities import Abilities, abilities
 from steelyard.local.kubelet.addresses import Addresses
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.guard import Guard
+from steelyard.local.kubelet.placement import name_only
 from steelyard.local.kubelet.preparation import HOST_IP
 from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.shim_processes import ForkServer, StepTemplate
 from steelyard.local.kubelet.stopping import stop_all_pods
+from steelyard.local.kubelet.taints import TaintEviction
 from steelyard.local.kubelet.worker import Node, PodWorker
 from steelyard.local.names.shown import Shown
 from steelyard.types import Json
@@ -75,7 +78,19 @@ class Kubelet:
         )
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.informer = Informer(cluster, PODS, on_change=self._heard)
-        self.scheduler = Scheduler(self.node, self.informer.items, self.faults, gpus=self.gpus)
+        self.nodes = Informer(cluster, NODES, on_change=lambda old, new: self._node_changed())
+        self.namespaces = Informer(cluster, NAMESPACES, on_change=lambda old, new: self.scheduler.wake.set())
+        self.scheduler = Scheduler(
+            self.node,
+            self.informer.items,
+            self.faults,
+            gpus=self.gpus,
+            node_object=self._node_object,
+            namespace_labels=self._namespace_labels,
+        )
+        self.taints = TaintEviction(
+            self.node, lambda: [worker.pod for worker, _ in self.workers.values()], self._node_object
+        )
         self.guard = Guard(config.interval, lambda: [worker for worker, _ in self.workers.values()])
 
     def _heard(self, old: Json | None, new: Json | None) -> None:
@@ -87,6 +102,16 @@ class Kubelet:
                 "a change of pod %s was not heard", (new or old or {}).get("metadata", {}).get("name")
             )
             self.faults.count("kubelet", "Pod")
+
+    def _node_object(self) -> Json:
+        return self.nodes.get(None, self.config.node) or node.bare_node(self.config.node)
+
+    def _namespace_labels(self, namespace: str) -> Mapping[str, str]:
+        return {**labels_of(self.namespaces.get(None, namespace)), **name_only(namespace)}
+
+    def _node_changed(self) -> None:
+        self.scheduler.wake.set()
+        self.taints.wake.set()
 
     def _changed(self, old: Json | None, new: Json | None) -> None:
         """The informer's word: an object came, changed or went; one made anew under its name is another."""
@@ -100,6 +125,7 @@ class Kubelet:
         if known := self.workers.get(new["metadata"]["uid"]):
             known[0].changed(new)
             self.guard.wake.set()
+            self.taints.wake.set()
         else:
             self._begin(new)
 
@@ -148,6 +174,7 @@ class Kubelet:
         task = asyncio.create_task(worker.run(), name=f"pod {pod['metadata']['name']}")
         self.workers[worker.uid] = (worker, task)
         self.guard.wake.set()
+        self.taints.wake.set()
         task.add_done_callback(lambda done: self._ended(worker.uid, done))
 
     def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
@@ -196,7 +223,8 @@ class Kubelet:
 
     async def settle(self) -> None:
         """Begin work once the informer knows all Pods."""
-        await self.informer.synced.wait()
+        for informer in (self.informer, self.nodes, self.namespaces):
+            await informer.synced.wait()
         self.remove_orphans()
         self.scheduler.wake.set()
 
@@ -242,6 +270,7 @@ async def run_kubelet(  # noqa: PLR0913 (what the process shares with its other 
         running.set_function(lambda: sum(bool(worker.ip) for worker, _ in kubelet.workers.values()))
     await kubelet.register()
     parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.guard.run()]
+    parts += [kubelet.nodes.run(), kubelet.namespaces.run(), kubelet.taints.run()]
     parts += [kubelet.renew_lease(), kubelet.settle(), kubelet.events.run()]
     parts += [kubelet.gpus.run(), kubelet.show_gpus()]
     tasks = [asyncio.create_task(part) for part in parts]

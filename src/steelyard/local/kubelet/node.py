@@ -19,6 +19,11 @@ def node_labels(name: str) -> dict[str, str]:
     return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": machine}
 
 
+def bare_node(name: str) -> Json:
+    """Return the Node as it is known before anybody has read it: its labels."""
+    return {"metadata": {"name": name, "labels": node_labels(name)}, "spec": {}}
+
+
 def node_object(name: str, allocatable: Mapping[str, float], *, can: Mapping[str, bool], now: str) -> Json:
     """The Node as it is written at the kubelet's start; `can` says what this machine's kernel allows."""
     amounts = {resource: text_of(resource, amount) for resource, amount in allocatable.items()}
@@ -125,21 +130,19 @@ def no_devices(resource: str) -> str:
     return f"this machine offers no {resource}"
 
 
+def refused(reason: str) -> Lack:
+    """Return the lack of a Pod that may not run here, whatever amounts are free."""
+    return Lack(reason, f"0/1 nodes are available: 1 {reason}.") if reason else Lack()
+
+
 def why_not(
-    pod: Json,
     taken: Mapping[str, float],
     allocatable: Mapping[str, float],
-    node: str,
     requested: Mapping[str, float],
     why_of: Callable[[str], str] = no_devices,
 ) -> Lack:
     """Return what a Pod with these requests lacks on the node; `why_of` says why a device is not to be had."""
-    labels = node_labels(node)
-    missing = {
-        f"label {key}": f"node {node} has no label {key}={value}"
-        for key, value in mapping(pod["spec"], "nodeSelector").items()
-        if labels.get(key) != value
-    }
+    missing: dict[str, str] = {}
     for name, wanted in requested.items():
         has = allocatable.get(name, 0.0)
         free = max(0.0, has - taken.get(name, 0.0))

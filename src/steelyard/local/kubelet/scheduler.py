@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 from steelyard.kube.cluster import Cluster
@@ -23,6 +24,14 @@ from steelyard.local.faults import Faults
 from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.kubelet import node as fits
 from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.placement import (
+    NamespaceLabels,
+    Residents,
+    ensure_readable,
+    is_gated,
+    name_only,
+    refusal,
+)
 from steelyard.local.kubelet.quantity import requests_of
 from steelyard.local.kubelet.status import with_times
 from steelyard.types import Json
@@ -37,6 +46,7 @@ BATCH = 32  # Pods bound, and Pods refused, before the order is looked at anew
 SHARE = 4.0  # so many times as long as a pass took, the loop is everybody else's
 RETRY_SECONDS = 1.0
 REFUSED = "refused"  # told to a Pod that will not be tried again
+GATED = "SchedulingGated"
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -60,7 +70,7 @@ class Place(Protocol):
 class Scheduler:
     """Looks whenever a Pod changed; `pods` lists what the API has."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (all but two have defaults that fit a test)
         self,
         node: Place,
         pods: Callable[[], list[Json]],
@@ -68,8 +78,13 @@ class Scheduler:
         now: Callable[[], datetime] = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
         gpus: Gpus | None = None,
+        *,
+        node_object: Callable[[], Json] | None = None,
+        namespace_labels: NamespaceLabels = name_only,
     ) -> None:
         self._gpus = gpus
+        self.node_object = node_object or partial(fits.bare_node, node.config.node)
+        self.namespace_labels = namespace_labels
         self._monotonic = monotonic
         self._begun: dict[str, float] = {}  # by uid, when a Pod was bound that does not yet run
         self._crowded = False  # a Pod waits for others of its namespace to start
@@ -108,14 +123,18 @@ class Scheduler:
     async def bind_some(self) -> bool:
         """Bind a batch of what fits, and tell a batch of the others what they lack; whether there is more to do."""
         pods = self._known()
-        taken, held, owned = self._in_use(pods.values())
+        node, residents = self.node_object(), Residents(namespace_labels=self.namespace_labels)
+        taken, held, owned = self._in_use(pods.values(), residents)
         shared = len({pod["metadata"]["namespace"] for pod in pods.values()}) > 1
         devices = self._gpus.amounts(healthy=True) if self._gpus is not None else {}
         allocatable = self.config.allocatable() | devices
         waiting = [
             pod
             for pod in pods.values()
-            if _waits(pod) and self._reported.get(pod["metadata"]["uid"]) != REFUSED and self._readable(pod)
+            if _waits(pod)
+            and not is_gated(pod)
+            and self._reported.get(pod["metadata"]["uid"]) != REFUSED
+            and self._readable(pod)
         ]
         late = self._monotonic() - START_SECONDS
         self._begun = {
@@ -133,7 +152,9 @@ class Scheduler:
                 self._crowded = True
                 continue
             amounts = self._asked[pod["metadata"]["uid"]] or {}
-            missing = fits.why_not(pod, taken, allocatable, self.config.node, amounts, self._why)
+            missing = fits.refused(refusal(pod, node, residents)) or fits.why_not(
+                taken, allocatable, amounts, self._why
+            )
             if not missing and shared and owned[_owner(pod)] >= CROWD:
                 missing = fits.no_room_beside_others(taken, allocatable, amounts)
             if missing:
@@ -142,6 +163,7 @@ class Scheduler:
                 bound += 1
                 starting[namespace] += 1
                 owned[_owner(pod)] += 1
+                residents.add(pod)
                 _add(taken, amounts)
         # Few are told whenever a GPU changes hands; for a crowd that would be a write for each of them.
         few = len(lacking) <= BATCH
@@ -153,6 +175,7 @@ class Scheduler:
         for pod, missing, reason in news[:BATCH]:
             await self._refuse(pod, "Unschedulable", missing.text, reason)
         await self._refuse_unreadable(pods)
+        await self._hold_gated(pods)
         return len(news) > BATCH
 
     def _known(self) -> dict[str, Json]:
@@ -172,7 +195,9 @@ class Scheduler:
         self._asked = {uid: amounts for uid, amounts in self._asked.items() if uid in pods}
         return pods | self._bound
 
-    def _in_use(self, pods: Iterable[Json]) -> tuple[dict[str, float], Counter[str], Counter[str]]:
+    def _in_use(
+        self, pods: Iterable[Json], residents: Residents
+    ) -> tuple[dict[str, float], Counter[str], Counter[str]]:
         """Return what the Pods on the node that have not ended take of it, and how many each namespace and
         owner has.
         """
@@ -190,6 +215,7 @@ class Scheduler:
                 _add(taken, amounts)
                 held[pod["metadata"]["namespace"]] += 1
                 owned[_owner(pod)] += 1
+                residents.add(pod)
         if self._gpus is not None:
             # A GPU is taken until nobody holds it, whatever has become of its Pod.
             taken |= self._gpus.taken(promised)
@@ -202,6 +228,7 @@ class Scheduler:
         uid = pod["metadata"]["uid"]
         if uid not in self._asked:
             try:
+                ensure_readable(pod, self.node_object())
                 self._asked[uid] = requests_of(pod)
             except Exception:
                 log.exception("pod %s cannot be scheduled", pod["metadata"]["name"])
@@ -237,6 +264,13 @@ class Scheduler:
                 text = "0/1 nodes are available: what the Pod asks for cannot be read."
                 await self._refuse(pods[uid], "SchedulerError", text, REFUSED)
 
+    async def _hold_gated(self, pods: dict[str, Json]) -> None:
+        """Say of Pods with gates that they are not even looked at; there is no event about it, as on a cluster."""
+        for pod in pods.values():
+            if _waits(pod) and is_gated(pod) and self._reported.get(pod["metadata"]["uid"]) != GATED:
+                text = "Scheduling is blocked due to non-empty scheduling gates"
+                await self._refuse(pod, GATED, text, GATED)
+
     async def _refuse(self, pod: Json, reason: str, message: str, kind: str) -> None:
         metadata = pod["metadata"]
         condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
@@ -251,7 +285,8 @@ class Scheduler:
         except (NotFound, Conflict):
             return
         self._reported[metadata["uid"]] = kind
-        self.events.record(pod, "Warning", "FailedScheduling", message)
+        if reason != GATED:
+            self.events.record(pod, "Warning", "FailedScheduling", message)
 
 
 def in_turn(waiting: Iterable[Json], held: Counter[str]) -> list[Json]:

@@ -176,3 +176,43 @@ async def test_who_is_alone_may_have_the_whole_node(tmp_path: Path) -> None:
         world.put(f"many-{number:02}", at=number, owner="a-replica-set", cpu="200m")
     await world.scheduler.bind_some()
     assert len(world.bound()) == 20
+
+
+async def test_a_gated_pod_is_not_looked_at_until_its_gates_are_gone(world: World) -> None:
+    world.put("gated", schedulingGates=[{"name": "example.com/quota"}])
+    await world.scheduler.bind_some()
+    said = world.scheduled("gated")
+    assert (world.bound(), said["status"], said["reason"]) == ([], "False", "SchedulingGated")
+    assert said["message"] == "Scheduling is blocked due to non-empty scheduling gates"
+    pod = world.cluster.store.find(PODS, "gated", "default")
+    assert pod is not None
+    world.cluster.store.put({**pod, "spec": {**pod["spec"], "schedulingGates": []}})
+    await world.scheduler.bind_some()
+    assert world.bound() == ["gated"]
+
+
+async def test_a_cordoned_node_takes_no_new_pod_and_says_so(world: World) -> None:
+    node = {"metadata": {"name": "this-machine"}, "spec": {"unschedulable": True}}
+    world.scheduler.node_object = lambda: node
+    world.put("late")
+    await world.scheduler.bind_some()
+    assert world.scheduled("late")["message"] == "0/1 nodes are available: 1 node(s) were unschedulable."
+    node["spec"] = {}
+    await world.scheduler.bind_some()
+    assert world.bound() == ["late"]
+
+
+async def test_two_pods_with_one_port_of_the_host_do_not_meet_in_one_pass(world: World) -> None:
+    container = make_container(ports=[{"containerPort": 80, "hostPort": 8080}])
+    for name in ("one", "two"):
+        world.put(name, containers=[container])
+    await world.scheduler.bind_some()
+    assert world.bound() == ["one"]
+    assert "free ports" in world.scheduled("two")["message"]
+
+
+async def test_a_pod_whose_rules_cannot_be_read_stops_no_other(world: World) -> None:
+    world.put("bad", affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}})
+    world.put("good")
+    await world.scheduler.bind_some()
+    assert (world.bound(), world.scheduled("bad")["reason"]) == (["good"], "SchedulerError")

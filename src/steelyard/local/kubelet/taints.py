@@ -1,0 +1,101 @@
+"""Deletes Pods that do not tolerate a NoExecute taint of the node, as Kubernetes' taint eviction controller does.
+
+`kubelet.py` runs it and wakes it when the Node or a Pod changes. How long a Pod has stayed is counted from when this
+process first saw the taint, so a restart gives it its tolerated seconds once more, as there.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import ApiError, Conflict, NotFound
+from steelyard.kube.events import EventRecorder
+from steelyard.kube.objects import conditions_of, is_deleting
+from steelyard.kube.resource import PODS
+from steelyard.local.kubelet.placement import tolerated_for
+from steelyard.types import Json
+
+log = logging.getLogger(__name__)
+RETRY_SECONDS = 1.0
+_TARGET = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "DeletionByTaintManager",
+    "message": "Taint manager: deleting due to NoExecute taint",
+}
+
+
+class Place(Protocol):
+    """Part of a node that the eviction works with."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def events(self) -> EventRecorder: ...
+
+
+class TaintEviction:
+    """`pods` lists the Pods of the node, `node` is the Node as it is now."""
+
+    def __init__(
+        self,
+        place: Place,
+        pods: Callable[[], list[Json]],
+        node: Callable[[], Json],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.cluster, self.events = place.cluster, place.events
+        self._pods, self._node, self._monotonic = pods, node, monotonic
+        self._since: dict[str, float] = {}  # by uid, when a taint was first seen that ends the Pod some time
+        self.wake = asyncio.Event()
+
+    async def run(self) -> None:
+        while True:
+            self.wake.clear()
+            try:
+                pause = await self.evict_some()
+            except ApiError as error:
+                log.warning("evicting by taints: %s", error)
+                pause = RETRY_SECONDS
+            try:
+                async with asyncio.timeout(pause):
+                    await self.wake.wait()
+            except TimeoutError:
+                continue
+
+    async def evict_some(self) -> float | None:
+        """Delete the Pods whose time is over; seconds until the next one's is."""
+        node, now = self._node(), self._monotonic()
+        limits = {
+            pod["metadata"]["uid"]: (pod, limit)
+            for pod in self._pods()
+            if not is_deleting(pod) and (limit := tolerated_for(pod, node)) is not None
+        }
+        for uid in [uid for uid in self._since if uid not in limits]:
+            del self._since[uid]
+        waits = []
+        for uid, (pod, limit) in limits.items():
+            left = self._since.setdefault(uid, now) + limit - now
+            if left > 0:
+                waits.append(left)
+            else:
+                await self._evict(pod)
+        return min(waits, default=None)
+
+    async def _evict(self, pod: Json) -> None:
+        metadata = pod["metadata"]
+        name, namespace, uid = metadata["name"], metadata["namespace"], metadata["uid"]
+        others = [known for known in conditions_of(pod) if known.get("type") != _TARGET["type"]]
+        self.events.record(
+            pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {namespace}/{name}"
+        )
+        try:
+            patch = {"metadata": {"uid": uid}, "status": {"conditions": [*others, _TARGET]}}
+            await self.cluster.patch(PODS, name, patch, namespace, subresource="status")
+            await self.cluster.delete(PODS, name, namespace, uid=uid)
+        except (NotFound, Conflict):
+            return  # gone, or another Pod has the name
