@@ -1,4 +1,4 @@
-"""Which Pods may run on the node by its own and by other Pods' rules: cordon, taints, affinity, ports and spread.
+"""Rules by which a Pod may run on the node, of the node and of other Pods: cordon, taints, affinity, ports, spread.
 
 Pure functions, asked by the scheduler before it looks at amounts. Each reason is worded as Kubernetes' scheduler words
 it, and as there the first one is the answer.
