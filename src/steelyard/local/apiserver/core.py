@@ -107,7 +107,9 @@ class Core:
             response = self._route(request, routed)
             await self.store.settled()
         except Refusal as refusal:
-            return await self._refused(refusal)
+            response = await self._refused(refusal)
+            response.warnings = request.warnings
+            return response
         except OSError as error:
             return _of_the_disk(error)
         except Exception:

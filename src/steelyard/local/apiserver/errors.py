@@ -98,7 +98,7 @@ def forbidden(group: str, plural: str, name: str, detail: str, cause: Cause | No
 
 
 def is_invalid(group: str, kind: str, name: str, causes: list[Cause]) -> Refusal:
-    lines = [f"{cause.field}: {cause.message}" for cause in causes]
+    lines = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     # Go's form of one error and of several.
     text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
     named = {"name": name, "kind": kind, "group": group}

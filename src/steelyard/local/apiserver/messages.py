@@ -21,6 +21,7 @@ class Request:
     body: bytes
     user: User
     command: tuple[str, ...] = ()  # of `exec`: the one parameter that is given several times
+    warnings: list[str] = field(default_factory=list)  # of the answer, whether it is a refusal or not
 
     def flag(self, name: str) -> bool:
         # Kubernetes' rule: a parameter that is there is true, also without a value, unless it says false or 0.

@@ -1,8 +1,9 @@
 """Names, labels and keys that the API accepts, refused in the real server's words."""
 
 import re
+from collections.abc import Iterator
 
-from steelyard.local.apiserver.errors import Cause, invalid, required
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
 from steelyard.types import Json, mapping, sequence
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -26,6 +27,7 @@ _KEY_TEXT = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric"
     f" character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_QUALIFIED}')"
 )
+_WITH_PREFIX = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 _VALUE_TEXT = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and"
     " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
@@ -42,32 +44,46 @@ _KEY = re.compile(_QUALIFIED)
 _PREFIX = re.compile(_SUBDOMAIN)
 
 
-def name_causes(name: str, path: str, kind: str = "subdomain") -> list[Cause]:
+def name_causes(name: str, path: str, kind: str = "subdomain", *, ended: str | None = None) -> list[Cause]:
+    """`ended`: the name as it may become, where only its beginning is given."""
     pattern, text, limit = _CHECKS[kind]
     causes = []
     if len(name) > limit:
         causes.append(invalid(path, name, f"must be no more than {limit} characters"))
-    if not pattern.fullmatch(name):
+    if not pattern.fullmatch(name if ended is None else ended):
         causes.append(invalid(path, name, text))
     return causes
 
 
-def key_causes(key: str, path: str) -> list[Cause]:
-    """A label's key or a finalizer's name: an optional DNS prefix, a slash, a name."""
-    prefix, slash, name = key.rpartition("/")
-    if slash and (not prefix or len(prefix) > 253 or not _PREFIX.fullmatch(prefix)):
-        return [invalid(path, key, f"prefix part {_SUBDOMAIN_TEXT}")]
+def key_causes(key: str, path: str, shown: str | None = None) -> list[Cause]:
+    """A label's key or a finalizer's name: an optional DNS prefix, a slash, a name. `shown`: the key as it was sent."""
+    return [invalid(path, key if shown is None else shown, text) for text in _key_faults(key)]
+
+
+def _key_faults(key: str) -> Iterator[str]:
+    *prefixes, name = key.split("/")
+    if len(prefixes) > 1:
+        yield f"a qualified name {_KEY_TEXT.removeprefix('name part ')}{_WITH_PREFIX}"
+        return
+    for prefix in prefixes:
+        if not prefix:
+            yield "prefix part must be non-empty"
+            continue
+        if len(prefix) > 253:
+            yield "prefix part must be no more than 253 characters"
+        if not _PREFIX.fullmatch(prefix):
+            yield f"prefix part {_SUBDOMAIN_TEXT}"
     if not name:
-        return [invalid(path, key, "name part must be non-empty")]
-    if len(name) > 63:
-        return [invalid(path, key, "name part must be no more than 63 characters")]
-    return [] if _KEY.fullmatch(name) else [invalid(path, key, _KEY_TEXT)]
+        yield "name part must be non-empty"
+    elif len(name) > 63:
+        yield "name part must be no more than 63 characters"
+    if not _KEY.fullmatch(name):
+        yield _KEY_TEXT
 
 
 def value_causes(value: str, path: str) -> list[Cause]:
-    if len(value) > 63:
-        return [invalid(path, value, "must be no more than 63 characters")]
-    return [] if not value or _KEY.fullmatch(value) else [invalid(path, value, _VALUE_TEXT)]
+    causes = [invalid(path, value, "must be no more than 63 characters")] if len(value) > 63 else []
+    return causes if not value or _KEY.fullmatch(value) else [*causes, invalid(path, value, _VALUE_TEXT)]
 
 
 def labels_causes(labels: Json, path: str) -> list[Cause]:
@@ -77,47 +93,98 @@ def labels_causes(labels: Json, path: str) -> list[Cause]:
     return causes
 
 
+def annotations_causes(annotations: Json, path: str) -> list[Cause]:
+    causes = []
+    for key in annotations:
+        # Kubernetes checks keys of annotations without regard to case, other than those of labels.
+        causes += key_causes(key.lower(), path, key)
+    if sum(len(key) + len(value) for key, value in annotations.items()) > 256 << 10:
+        causes.append(Cause(path, "Too long: may not be more than 262144 bytes", "FieldValueTooLong"))
+    return causes
+
+
 def metadata_causes(metadata: Json, kind: str) -> list[Cause]:
     """Return the faults of an object's metadata, whatever its kind."""
-    name = metadata.get("name") or ""
+    name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
+    # What is generated of a name may end with a dash.
+    causes = name_causes(prefix, "metadata.generateName", kind, ended=_unmasked(prefix)) if prefix else []
     if not name:
-        return [required("metadata.name", "name or generateName is required")]
-    causes = name_causes(name, "metadata.name", kind)
-    causes += labels_causes(mapping(metadata, "labels"), "metadata.labels")
-    for key in mapping(metadata, "annotations"):
-        # Kubernetes checks keys of annotations without regard to case, other than those of labels.
-        causes += key_causes(key.lower(), "metadata.annotations")
-    if sum(len(k) + len(v) for k, v in mapping(metadata, "annotations").items()) > 256 << 10:
-        causes.append(
-            Cause("metadata.annotations", "Too long: may not be more than 262144 bytes", "FieldValueTooLong")
-        )
-    for finalizer in sequence(metadata, "finalizers"):
+        causes.append(required("metadata.name", "name or generateName is required"))
+    else:
+        causes += name_causes(name, "metadata.name", kind)
+    if (metadata.get("generation") or 0) < 0:
+        text = "must be greater than or equal to 0"
+        causes.append(invalid("metadata.generation", metadata["generation"], text))
+    causes += shared_causes(metadata)
+    finalizers = sequence(metadata, "finalizers")
+    for finalizer in finalizers:
         causes += finalizer_causes(finalizer)
+    if {"orphan", "foregroundDeletion"} <= {*finalizers}:
+        text = "finalizer orphan and foregroundDeletion cannot be both set"
+        causes.append(invalid("metadata.finalizers", finalizers, text))
+    return causes
+
+
+def shared_causes(metadata: Json) -> list[Cause]:
+    """Return the faults that every write looks for, also one that changes something else."""
+    causes = labels_causes(mapping(metadata, "labels"), "metadata.labels")
+    causes += annotations_causes(mapping(metadata, "annotations"), "metadata.annotations")
     return causes + _owner_causes(sequence(metadata, "ownerReferences"))
+
+
+def changed_causes(metadata: Json, before: Json) -> list[Cause]:
+    """Return the faults of metadata that takes the place of other metadata."""
+    causes = []
+    added = {*sequence(metadata, "finalizers")} - {*sequence(before, "finalizers")}
+    # Else a deletion could be held up for ever by one new finalizer after another.
+    if added and "deletionTimestamp" in before:
+        names = ", ".join(f'"{finalizer}"' for finalizer in sorted(added))
+        text = "no new finalizers can be added if the object is being deleted, found new finalizers "
+        causes.append(forbidden_field("metadata.finalizers", text + "[]string{" + names + "}"))
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        if metadata.get(name) != before.get(name):
+            causes.append(invalid(f"metadata.{name}", metadata.get(name), "field is immutable"))
+    return causes + shared_causes(metadata)
+
+
+def _unmasked(prefix: str) -> str:
+    return f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
 def finalizer_causes(finalizer: str) -> list[Cause]:
     # Kubernetes' own, from before finalizers had to be qualified.
     if finalizer in ("orphan", "foregroundDeletion", "kubernetes"):
         return []
-    if "/" not in finalizer:
+    causes = key_causes(finalizer, "metadata.finalizers")
+    if not causes and "/" not in finalizer:
         text = "name is neither a standard finalizer name nor is it fully qualified"
-        return [invalid("metadata.finalizers[0]", finalizer, text)]
-    return key_causes(finalizer, "metadata.finalizers")
+        causes = [invalid("metadata.finalizers[0]", finalizer, text)]
+    return causes
 
 
 def _owner_causes(owners: list[Json]) -> list[Cause]:
-    causes = []
+    causes, path, controller = [], "metadata.ownerReferences", ""
     for owner in owners:
-        for field in ("apiVersion", "kind", "name", "uid"):
+        version = owner.get("apiVersion") or ""
+        if not version or version.count("/") > 1 or version.endswith("/"):
+            causes.append(invalid(f"{path}.apiVersion", version, "version must not be empty"))
+        for field in ("kind", "name", "uid"):
             if not owner.get(field):
-                text = "version must not be empty" if field == "apiVersion" else "must not be empty"
-                causes.append(invalid(f"metadata.ownerReferences.{field}", "", text))
+                causes.append(invalid(f"{path}.{field}", "", "must not be empty"))
         # Events go after an hour: what they owned would be collected with them.
-        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
-            text = "/v1, Kind=Event is disallowed from being an owner"
-            causes.append(Cause("metadata.ownerReferences", f"Invalid value: {text}"))
-    if sum(bool(owner.get("controller")) for owner in owners) > 1:
-        text = "Only one reference can have Controller set to true."
-        causes.append(Cause("metadata.ownerReferences", f"Invalid value: {text}"))
+        if (version, owner.get("kind")) == ("v1", "Event"):
+            causes.append(invalid(path, _owner(owner), "/v1, Kind=Event is disallowed from being an owner"))
+        if owner.get("controller"):
+            name = f"{owner.get('kind')}/{owner.get('name')}"
+            if controller:
+                text = 'Only one reference can have Controller set to true. Found "true" in references for '
+                owned = [_owner(reference) for reference in owners]
+                causes.append(invalid(path, owned, f"{text}{controller} and {name}"))
+            controller = controller or name
     return causes
+
+
+def _owner(owner: Json) -> Json:
+    """A reference in the order in which Go writes its fields."""
+    names = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+    return {name: owner[name] for name in names if name in owner}

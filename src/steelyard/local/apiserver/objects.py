@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import orjson
 
-from steelyard.kube.objects import finalizers_of, spec_of, status_of
+from steelyard.kube.objects import spec_of, status_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.access.users import SERVER, User
 from steelyard.local.apiserver.clock import Clock, stamp
@@ -20,7 +20,8 @@ from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType, field_of
 from steelyard.local.apiserver.managed.tracking import after_update, without_times, write_of
-from steelyard.local.apiserver.names import metadata_causes
+from steelyard.local.apiserver.names import changed_causes, metadata_causes
+from steelyard.local.apiserver.published import is_published
 from steelyard.local.apiserver.schema import drop_unknown, fill_defaults
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json, sequence
@@ -28,6 +29,7 @@ from steelyard.types import Json, sequence
 GENERATE_TRIES = 8
 LONGEST_GRACE = 2**31 - 1  # seconds: more than a date can hold would follow
 MAX_BYTES = 3 << 20  # of an object; patches could make it grow without end
+_SHOWN = 30  # characters of a body that names no kind
 _SERVER_SET = [
     "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp",
     "deletionGracePeriodSeconds", "generateName",
@@ -41,6 +43,7 @@ class Options:
     dry_run: bool = False
     validation: Literal["Strict", "Warn", "Ignore"] = "Warn"
     warnings: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)  # of the body, as strict decoding names them
     user: User = SERVER
     manager: str = ""  # of the fields that the write changes
     named: bool = False  # the request names the manager
@@ -68,7 +71,9 @@ class Objects:
         decode(kind, obj, options)
         metadata = obj["metadata"]
         managers = metadata.pop("managedFields", None)
-        if metadata.get("resourceVersion"):
+        version = str(metadata.get("resourceVersion") or "")
+        # What is no number is no version, and nobody can mean it.
+        if is_version(version) and int(version):
             raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
         _set_namespace(kind, namespace, metadata)
         self.admission.check_place(kind, obj)
@@ -104,7 +109,6 @@ class Objects:
             metadata.pop(name, None)
         metadata.pop("resourceVersion", None)
         metadata |= {"uid": self.clock.uid(), "creationTimestamp": self.clock.stamp()}
-        metadata.pop("generation", None)
         if kind.has_generation:
             metadata["generation"] = 1
         if metadata.get("generateName") and not metadata.get("name"):
@@ -204,7 +208,11 @@ class Objects:
         # Made anew under its name, it is another object, which the client does not mean.
         uid = metadata.get("uid") or item.uid
         if uid != item.uid:
-            text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {item.uid}"
+            key = "/".join(filter(None, ["/registry", kind.plural, *item.key]))
+            text = (
+                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+            )
+            text += f"Precondition failed: UID in precondition: {uid}, UID in object meta: {item.uid}"
             raise errors.conflict(kind.group, kind.plural, item.name, text)
 
     def _keep(self, kind: ResourceType, old: Json, new: Json) -> None:
@@ -212,6 +220,8 @@ class Objects:
         before, metadata = old["metadata"], new["metadata"]
         # What clients send of these is ignored and not refused: they send back what they have read.
         for name in _SERVER_SET:
+            if name.startswith("deletion") and name not in before:
+                continue  # it is refused
             metadata.pop(name, None)
             if name in before:
                 metadata[name] = before[name]
@@ -226,14 +236,11 @@ class Objects:
     def _update_causes(self, kind: ResourceType, old: Json, new: Json, subresource: str) -> list[Cause]:
         if subresource == "status":
             return kind.rules.status_check(new, old)
-        causes = metadata_causes(new["metadata"], kind.name_check)
-        finalizers = finalizers_of(old)
-        added = [finalizer for finalizer in finalizers_of(new) if finalizer not in finalizers]
-        # Else a deletion could be held up for ever by one new finalizer after another.
-        if added and "deletionTimestamp" in old["metadata"]:
-            names = ", ".join(f'"{finalizer}"' for finalizer in added)
-            text = "no new finalizers can be added if the object is being deleted, found new finalizers "
-            causes.append(errors.forbidden_field("metadata.finalizers", text + "[]string{" + names + "}"))
+        metadata, before = new["metadata"], old["metadata"]
+        # A real server looks twice: for all kinds alike, and by the rules of the kind.
+        changed = changed_causes(metadata, before)
+        causes = metadata_causes(metadata, "path") + changed
+        causes += changed + (metadata_causes(metadata, kind.name_check) if not kind.custom else [])
         return causes + self._new_causes(kind, new, old)
 
     def _new_causes(self, kind: ResourceType, new: Json, old: Json) -> list[Cause]:
@@ -370,29 +377,29 @@ def _set_namespace(kind: ResourceType, namespace: str, metadata: Json) -> None:
 
 def decode(kind: ResourceType, obj: Json, options: Options) -> None:
     """Bring what a client sent to the kind's fields, in place: type, fields, metadata."""
-    for name, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+    for name, wanted in (("kind", kind.kind), ("apiVersion", kind.api_version)):
         # A built-in kind is known by the path; Kubernetes wants custom objects to name theirs.
         if obj.get(name) in (None, ""):
             if kind.custom:
-                text = f"the object provided is unrecognized (must be of type {kind.kind})"
-                raise errors.bad_request(f"{text}: Object '{name[0].upper()}{name[1:]}' is missing")
+                raise _unnamed(kind, name, obj)
             obj[name] = wanted
     if obj["kind"] != kind.kind or obj["apiVersion"] != kind.api_version:
         raise _wrong_kind(kind, obj)
     unknown: list[str] = []
     try:
         if kind.custom:
-            unknown = drop_unknown(kind.node(), obj)
+            unknown = sorted(drop_unknown(kind.node(), obj))
             _check_metadata(kind, obj)
         else:
             decode_fields(kind.node(), obj, unknown)
     except Undecodable as error:
         raise _undecodable(kind, str(error)) from error
-    if unknown and options.validation == "Strict":
-        listed = ", ".join(f'unknown field "{field}"' for field in unknown)
-        raise _undecodable(kind, f"strict decoding error: {listed}")
+    # What the body says in its order comes first, and names unknown fields in it.
+    faults = list(dict.fromkeys([*options.faults, *(f'unknown field "{name}"' for name in unknown)]))
+    if faults and options.validation == "Strict":
+        raise _undecodable(kind, f"strict decoding error: {', '.join(faults)}")
     if options.validation != "Ignore":
-        options.warnings += [f'unknown field "{field}"' for field in unknown]
+        options.warnings += faults
     if not isinstance(obj.get("metadata"), dict):
         obj["metadata"] = {}
     # Go leaves out empty maps and lists; selfLink is of versions before 1.20.
@@ -412,6 +419,15 @@ def is_version(text: object) -> bool:
     return isinstance(text, str) and text.isascii() and text.isdecimal()
 
 
+def _unnamed(kind: ResourceType, name: str, obj: Json) -> Refusal:
+    sent = orjson.dumps(obj).decode()
+    beginning = sent if len(sent) <= _SHOWN else f"{sent[:_SHOWN]} ..."
+    text = f"the object provided is unrecognized (must be of type {kind.kind})"
+    return errors.bad_request(
+        f"{text}: Object '{name[0].upper()}{name[1:]}' is missing in '{sent}' ({beginning})"
+    )
+
+
 def _wrong_kind(kind: ResourceType, obj: Json) -> Refusal:
     if kind.custom and obj["kind"] != kind.kind:
         cause = errors.invalid("kind", obj["kind"], f"must be {kind.kind}")
@@ -421,11 +437,13 @@ def _wrong_kind(kind: ResourceType, obj: Json) -> Refusal:
     if kind.custom:
         text = f"the API version in the data ({obj['apiVersion']}) does not match the expected API version "
         return errors.bad_request(f"{text}({kind.api_version})")
-    version = str(obj["apiVersion"])
-    text = f'no kind "{obj["kind"]}" is registered for version "{version}" in scheme'
-    return errors.bad_request(
-        f'{obj["kind"]} in version "{version}" cannot be handled as a {kind.kind}: {text}'
-    )
+    version, name = str(obj["apiVersion"]), str(obj["kind"])
+    group, _, short = version.rpartition("/")
+    text = f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:110"'
+    if is_published(group, short, name):
+        internal = kind.group.partition(".")[0] or "core"
+        text = f"converting ({short}.{name}) to ({internal}.{kind.kind}): unknown conversion"
+    return errors.bad_request(f'{name} in version "{short}" cannot be handled as a {kind.kind}: {text}')
 
 
 def _undecodable(kind: ResourceType, detail: str) -> Refusal:

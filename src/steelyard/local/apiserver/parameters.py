@@ -1,24 +1,22 @@
-"""Query parameters and bodies of requests, read and checked."""
+"""Query parameters and options of requests, read and checked."""
 
 from typing import Any, Literal, cast
 
 from steelyard.local.apiserver import errors
-from steelyard.local.apiserver.content import TOO_DEEP, BadContent, decoded, is_too_deep
+from steelyard.local.apiserver.content import BadContent, decoded
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Cause, Refusal
-from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.objects import Deletion, Options
-from steelyard.local.apiserver.protobuf.body import PROTOBUF, Envelope, envelope, enveloped_object
+from steelyard.local.apiserver.protobuf.body import PROTOBUF, envelope, enveloped_object
 from steelyard.local.apiserver.published import META, node_of
 from steelyard.local.apiserver.watch import WatchOptions
 from steelyard.types import Json, mapping
 
+YAML = "application/yaml"
 _META = "meta.k8s.io"
 _LONGEST_WATCH = 86_400  # seconds; whoever asks for more begins another
-YAML = "application/yaml"
-_SHOWN = 30  # bytes of a body that cannot be read
 _DIGITS = 20  # of the largest numbers of 64 bits; Python refuses to read texts of thousands
 _MANAGER = 128  # bytes of a manager's name
 _VALIDATIONS = ["", "Ignore", "Strict", "Warn"]
@@ -26,71 +24,6 @@ _VALIDATIONS = ["", "Ignore", "Strict", "Warn"]
 
 def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def read_object(request: Request, kind: ResourceType) -> Json:
-    """The object in the body of a create or a replace."""
-    sent = content_type(request)
-    if sent in ("application/json", ""):
-        return _json_object(request.body, kind)
-    if sent == YAML:
-        return _yaml_object(request.body, kind)
-    # Messages of custom kinds are published nowhere.
-    if sent == PROTOBUF and not kind.custom:
-        return _protobuf_object(request.body, kind)
-    accepted = ["application/json", YAML] + [PROTOBUF] * (not kind.custom)
-    text = f"accepted media types include: {', '.join(accepted)}"
-    raise errors.unsupported_media(f"the body of the request was in an unknown format - {text}")
-
-
-def _json_object(body: bytes, kind: ResourceType) -> Json:
-    try:
-        content = decoded(body)
-    except BadContent as error:
-        text = (
-            f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind; "
-        )
-        raise errors.bad_request(f"{text}json parse error: {error}") from error
-    if not isinstance(content, dict):
-        text = f"the object provided is unrecognized (must be of type {kind.kind}): it is no JSON object"
-        raise errors.bad_request(text)
-    return content
-
-
-def _yaml_object(body: bytes, kind: ResourceType) -> Json:
-    try:
-        content = yaml_object(body)
-        if is_too_deep(content):
-            raise BadContent(TOO_DEEP)
-    except (BadYaml, BadContent) as error:
-        text = f"the object provided is unrecognized (must be of type {kind.kind})"
-        raise errors.bad_request(f"{text}: {error} ({_summary(body)})") from error
-    return content
-
-
-def _protobuf_object(body: bytes, kind: ResourceType) -> Json:
-    try:
-        content = envelope(body)
-    except BadContent as error:
-        text = f"the object provided is unrecognized (must be of type {kind.kind})"
-        raise errors.bad_request(f"{text}: {error} ({_summary(body)})") from error
-    # Without a type it is what the path says.
-    content = Envelope(content.api_version or kind.api_version, content.kind or kind.kind, content.raw)
-    try:
-        return enveloped_object(content)
-    except BadContent as error:
-        version = content.api_version.rpartition("/")[2]
-        text = f'{content.kind} in version "{version}" cannot be handled as a {kind.kind}: {error}'
-        raise errors.bad_request(text) from error
-
-
-def _summary(body: bytes) -> str:
-    """The beginning of a body that cannot be read, as texts or numbers."""
-    if not body:
-        return "<empty>"
-    beginning = body[:_SHOWN]
-    text = beginning.decode(errors="replace") if body.startswith(b"{") else beginning.hex()
-    return text if len(body) <= _SHOWN else f"{text} ..."
 
 
 def integer(request: Request, name: str) -> int:
@@ -127,6 +60,7 @@ def write_options(request: Request, kind: str) -> Options:
     return Options(
         dry_run=dry == "All",
         validation=chosen,
+        warnings=request.warnings,
         user=request.user,
         manager=named,
         named=bool(manager),

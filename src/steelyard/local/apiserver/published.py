@@ -46,6 +46,10 @@ def schema_name(group: str, version: str, kind: str) -> str:
     return _names()[(group, version, kind)]
 
 
+def is_published(group: str, version: str, kind: str) -> bool:
+    return (group, version, kind) in _names()
+
+
 def node_of(name: str) -> Node:
     """The compiled schema of this name; schemas may refer to themselves."""
     node = _nodes.get(name)

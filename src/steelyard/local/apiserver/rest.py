@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.bodies import read_object
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType, field_of
@@ -24,7 +25,6 @@ from steelyard.local.apiserver.parameters import (
     deletion_of,
     integer,
     patch_options,
-    read_object,
     watch_options,
     write_options,
 )
@@ -94,15 +94,16 @@ class Rest:
         # The collection over all namespaces can be read only: nobody says where the object is to go.
         if target.kind.namespaced and target.namespace is None:
             raise errors.method_not_allowed()
-        obj, options = read_object(request, target.kind), write_options(request, "CreateOptions")
+        options = write_options(request, "CreateOptions")
+        obj = read_object(request, target.kind, options)
         raw = self.objects.create(target.kind.stored, target.namespace or "", self._in(target, obj), options)
         return self._written(request, target, raw, options, 201)
 
     def _put(self, request: Request, target: Target) -> Response:
-        obj = read_object(request, target.kind)
         options = self._options(request, target, write_options(request, "UpdateOptions"))
-        item = self.objects.item(target.kind, target.key)
+        obj = read_object(request, target.kind, options)
         self._check_url(target, obj)
+        item = self.objects.item(target.kind, target.key)
         raw = self.objects.update(
             target.kind.stored, item, self._in(target, obj), options, target.subresource
         )

@@ -11,13 +11,14 @@ from steelyard.local.apiserver.access.authentication import Authentication
 from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.access.tokens import ISSUER
 from steelyard.local.apiserver.access.users import User
+from steelyard.local.apiserver.bodies import read_object
 from steelyard.local.apiserver.clock import Clock, stamp
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.objects import Objects, decode
-from steelyard.local.apiserver.parameters import read_object, write_options
+from steelyard.local.apiserver.parameters import write_options
 from steelyard.local.apiserver.published import kind_node
 from steelyard.types import Json, mapping, sequence
 
@@ -59,7 +60,7 @@ class Reviews:
         if request.method != "POST":
             raise errors.method_not_allowed()
         options = write_options(request, "CreateOptions")
-        review = read_object(request, kind)
+        review = read_object(request, kind, options)
         decode(kind, review, options)
         answers: dict[str, Callable[[], Json]] = {
             "SelfSubjectAccessReview": lambda: self._access(kind, review, request.user),
@@ -138,7 +139,7 @@ class Reviews:
         if request.method != "POST":
             raise errors.method_not_allowed()
         options = write_options(request, "CreateOptions")
-        wanted = read_object(request, TOKEN_REQUEST)
+        wanted = read_object(request, TOKEN_REQUEST, options)
         decode(TOKEN_REQUEST, wanted, options)
         metadata = wanted["metadata"]
         if metadata.get("name") not in (None, "", account.name):

@@ -6,6 +6,7 @@ import orjson
 
 from steelyard.kube.objects import spec_of
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.bodies import read_object
 from steelyard.local.apiserver.columns import selector_text
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Refusal
@@ -18,7 +19,7 @@ from steelyard.local.apiserver.managed.ownership import FIRST, Conflicts, applie
 from steelyard.local.apiserver.managed.tracking import managers_of, write_of
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.objects import Objects, Options
-from steelyard.local.apiserver.parameters import content_type, patch_options, read_object, write_options
+from steelyard.local.apiserver.parameters import content_type, patch_options, write_options
 from steelyard.local.apiserver.patching import patched
 from steelyard.local.apiserver.published import node_of
 from steelyard.local.apiserver.rest import Target, of_patch

@@ -1,11 +1,12 @@
 """`pods/binding`: the scheduler's word on which node a Pod is to run. `pods/eviction`: a word that it is to go."""
 
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.bodies import read_object
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.objects import Deletion, Objects
-from steelyard.local.apiserver.parameters import read_object, write_options
+from steelyard.local.apiserver.parameters import write_options
 from steelyard.local.apiserver.published import META, node_of
 from steelyard.local.apiserver.rest import Target
 from steelyard.types import Json, mapping, sequence

@@ -1,0 +1,55 @@
+"""Faults of bodies in their order, as strict decoding names them: fields that stand there twice, unknown fields."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from steelyard.local.apiserver.schema import Node
+
+_FREE = Node()
+_MOST = 100  # faults that a real server names
+
+
+class _Fields(list[tuple[str, Any]]):
+    """An object as it was sent, with what it has twice."""
+
+
+def has_key_twice(body: bytes, value: Any) -> bool:
+    """Tell whether a key may be lost in the value of a body; never a wrong no.
+
+    A lost key takes its quotes with it, so counting them saves the search. An escape could make up for it.
+    """
+    return b"\\u" in body or body.count(b'"') != orjson.dumps(value).count(b'"')
+
+
+def strict_faults(node: Node, body: bytes, *, free: bool) -> list[str]:
+    """Faults of a body of JSON; of a `free` one, which Go reads without a structure, fields that it has twice alone."""
+    sent = json.loads(body, object_pairs_hook=_Fields)
+    return list(dict.fromkeys(_faults(_FREE if free else node, sent, "")))[:_MOST]
+
+
+def _faults(node: Node, value: Any, path: str) -> Iterator[str]:
+    # Go decodes such a part for itself, and asks nothing of it.
+    if node.part is not None:
+        return
+    if isinstance(value, _Fields):
+        yield from _field_faults(node, value, path)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _faults(node.items or _FREE, item, f"{path}[{index}]")
+
+
+def _field_faults(node: Node, fields: _Fields, path: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for name, member in fields:
+        where = f"{path}.{name}" if path else name
+        below = (node.properties or {}).get(name) or node.values or (_FREE if node.preserve else None)
+        if below is None:
+            yield f"unknown field {json.dumps(where, ensure_ascii=False)}"
+            continue
+        if name in seen:
+            yield f"duplicate field {json.dumps(where, ensure_ascii=False)}"
+        seen.add(name)
+        yield from _faults(below, member, where)
