@@ -19,6 +19,7 @@ from steelyard.local.apiserver.access.impersonation import impersonated
 from steelyard.local.apiserver.access.refusals import refused
 from steelyard.local.apiserver.access.tokens import discovery_document
 from steelyard.local.apiserver.access.users import User
+from steelyard.local.apiserver.answers import ATTEMPTS, Pending
 from steelyard.local.apiserver.discovery import Discovery
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.execution import Execution, execution_of
@@ -104,7 +105,7 @@ class Core:
             self._authorize(request)
             # Without an await: what a request reads is still so when it writes,
             # and all writes of this turn are one commit.
-            response = self._route(request, routed)
+            response = await self._answered(request, routed)
             await self.store.settled()
         except Refusal as refusal:
             response = await self._refused(refusal)
@@ -120,6 +121,19 @@ class Core:
             text = "Internal error occurred: see the server's log"
             return json_response(Refusal(500, "InternalError", text).status(), 500)
         return response
+
+    async def _answered(self, request: Request, routed: "_Routed") -> Response:
+        """Make one attempt after another, each with the answers that the last one lacked."""
+        warnings = len(request.warnings)
+        for _ in range(ATTEMPTS):
+            del request.warnings[warnings:]  # said again by the next attempt
+            try:
+                return self._route(request, routed)
+            except Pending as pending:
+                # No write is begun and nothing is held: whoever does not answer keeps nobody else waiting.
+                await request.answers.fetch(pending)
+        text = "Operation cannot be fulfilled: the object changes faster than webhooks answer"
+        raise Refusal(409, "Conflict", text)
 
     async def _refused(self, refusal: Refusal) -> Response:
         """A refusal, too, tells of what is stored: that a name is taken, for one."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from steelyard.local.apiserver.access.users import User
+from steelyard.local.apiserver.answers import Answers
 
 JSON = "application/json"
 
@@ -22,6 +23,7 @@ class Request:
     user: User
     command: tuple[str, ...] = ()  # of `exec`: the one parameter that is given several times
     warnings: list[str] = field(default_factory=list)  # of the answer, whether it is a refusal or not
+    answers: Answers = field(default_factory=Answers)
 
     def flag(self, name: str) -> bool:
         # Kubernetes' rule: a parameter that is there is true, also without a value, unless it says false or 0.

@@ -5,6 +5,7 @@ so that what it reads is still so when it writes.
 """
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
@@ -14,6 +15,7 @@ import orjson
 from steelyard.kube.objects import spec_of, status_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.access.users import SERVER, User
+from steelyard.local.apiserver.answers import Answers
 from steelyard.local.apiserver.clock import Clock, stamp
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Cause, Refusal
@@ -50,6 +52,14 @@ class Options:
     api_version: str = ""  # of the request, where it is not the stored one
     applied: bool = False  # the object's managed fields are those of an apply
     part: str = ""  # the subresource by which the whole object is written
+    kind: str = "CreateOptions"  # and further fields as sent, for those who are asked about the write
+    sent: Json = field(default_factory=dict)
+    requested: ResourceType | None = None  # the kind in the version of the request
+    answers: Answers | None = None  # of webhooks; the server's own writes ask none
+
+    def keep(self, name: str, make: Callable[[], str]) -> str:
+        """Return a value that is the same in all attempts at one request."""
+        return self.answers.keep(name, make) if self.answers is not None else make()
 
 
 class Objects:
@@ -85,14 +95,19 @@ class Objects:
             own = copy.deepcopy(obj)
             complete(kind, own)
             managers = self._tracked(kind, {}, own, None, managers, options, "")
-        if self.admission.mutates(kind, obj, None, ""):
+        if self.admission.mutates(kind, None, options):
             # Asked of whole objects: a request that follows from a limit is none that is left out.
             complete(kind, obj)
             self.admission.mutate(kind, obj, None, options)
+            obj["metadata"].pop("managedFields", None)
+            _set_namespace(kind, namespace, obj["metadata"])
+            if kind.has_status and kind.bucket != "nodes":
+                obj.pop("status", None)
         # Before the rules: a Job's selector is made of the uid.
-        generated = self._new_metadata(kind, metadata)
+        self._new_metadata(kind, obj["metadata"], options)
         kind.rules.prepare(obj)
         complete(kind, obj)
+        metadata = obj["metadata"]
         if managers:
             metadata["managedFields"] = managers
         causes = metadata_causes(metadata, kind.name_check) + kind.rules.check(obj, None)
@@ -100,31 +115,26 @@ class Objects:
             raise invalid(kind, obj, causes)
         self.admission.admit(kind, obj, None, options)
         # After the checks: an object that is refused is told so, also where its name is taken.
-        self._unused_name(kind, metadata, generated)
+        if self.store.get(kind.bucket, (metadata.get("namespace", ""), metadata["name"])) is not None:
+            raise errors.already_exists(kind.group, kind.plural, metadata["name"])
         return self._put(kind, obj, options)
 
-    def _new_metadata(self, kind: ResourceType, metadata: Json) -> bool:
-        """Set the server's own metadata, and tell whether the name was generated."""
+    def _new_metadata(self, kind: ResourceType, metadata: Json, options: Options) -> None:
+        """Set the server's own metadata."""
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
             metadata.pop(name, None)
         metadata.pop("resourceVersion", None)
-        metadata |= {"uid": self.clock.uid(), "creationTimestamp": self.clock.stamp()}
+        metadata["uid"] = options.keep("uid", self.clock.uid)
+        metadata["creationTimestamp"] = options.keep("time", self.clock.stamp)
         if kind.has_generation:
             metadata["generation"] = 1
-        if metadata.get("generateName") and not metadata.get("name"):
-            metadata["name"] = metadata["generateName"][:58] + self.clock.suffix()
-            return True
-        return False
-
-    def _unused_name(self, kind: ResourceType, metadata: Json, generated: bool) -> None:
-        """The name is free, or, where the server chose it, becomes so."""
-        namespace = metadata.get("namespace", "")
-        for _ in range(GENERATE_TRIES if generated else 0):
-            if self.store.get(kind.bucket, (namespace, metadata["name"])) is None:
+        if not metadata.get("generateName") or metadata.get("name"):
+            return
+        for attempt in range(GENERATE_TRIES + 1):
+            suffix = options.keep(f"suffix {attempt}", self.clock.suffix)
+            metadata["name"] = metadata["generateName"][:58] + suffix
+            if self.store.get(kind.bucket, (metadata.get("namespace", ""), metadata["name"])) is None:
                 return
-            metadata["name"] = metadata["generateName"][:58] + self.clock.suffix()
-        if self.store.get(kind.bucket, (namespace, metadata["name"])) is not None:
-            raise errors.already_exists(kind.group, kind.plural, metadata["name"])
 
     # ---- update
 
@@ -137,21 +147,18 @@ class Objects:
         # Before the fields are read: an empty list means more than none.
         known, sent = old["metadata"].pop("managedFields", None), new["metadata"].pop("managedFields", None)
         decode(kind, new, options)
-        if subresource == "status":
-            merged = {**old, "status": new.get("status")}
-            if merged["status"] is None:
-                del merged["status"]
-            new = merged
-        else:
-            self._keep(kind, old, new)
+        new = self._merged(kind, old, new, subresource)
         complete(kind, new)
         managers = sent
         # What was never applied has no managers, and no time is spent on them.
         if not options.applied and (known or sent):
             entries = None if subresource else sent
             managers = self._tracked(kind, old, new, known, entries, options, subresource)
-        if self.admission.mutates(kind, new, old, subresource):
+        if self.admission.mutates(kind, old, options):
             self.admission.mutate(kind, new, old, options, subresource)
+            new["metadata"].pop("managedFields", None)
+            # What a client may not write, no webhook may.
+            new = self._merged(kind, old, new, subresource)
             complete(kind, new)
         causes = self._update_causes(kind, old, new, subresource)
         if causes:
@@ -173,6 +180,16 @@ class Objects:
         if managers:
             new["metadata"] = {**new["metadata"], "managedFields": managers}
         return self._put(kind, new, options)
+
+    def _merged(self, kind: ResourceType, old: Json, new: Json, subresource: str) -> Json:
+        """The object with that part of a new one that a write may change."""
+        if subresource != "status":
+            self._keep(kind, old, new)
+            return new
+        merged = {**old, "status": new.get("status")}
+        if merged["status"] is None:
+            del merged["status"]
+        return merged
 
     def _tracked(
         self,
@@ -345,7 +362,7 @@ class Admission:
     def check_place(self, kind: ResourceType, obj: Json) -> None:
         """Refuse a new object where none may be created."""
 
-    def mutates(self, kind: ResourceType, obj: Json, old: Json | None, subresource: str) -> bool:
+    def mutates(self, kind: ResourceType, old: Json | None, options: Options) -> bool:
         """Tell whether `mutate` has to be asked: most writes are spared it."""
         return False
 

@@ -18,6 +18,7 @@ YAML = "application/yaml"
 _META = "meta.k8s.io"
 _LONGEST_WATCH = 86_400  # seconds; whoever asks for more begins another
 _DIGITS = 20  # of the largest numbers of 64 bits; Python refuses to read texts of thousands
+_SENT = ("fieldManager", "fieldValidation")
 _MANAGER = 128  # bytes of a manager's name
 _VALIDATIONS = ["", "Ignore", "Strict", "Warn"]
 
@@ -64,6 +65,9 @@ def write_options(request: Request, kind: str) -> Options:
         user=request.user,
         manager=named,
         named=bool(manager),
+        kind=kind,
+        sent={name: request.query[name] for name in _SENT if request.query.get(name)},
+        answers=request.answers,
     )
 
 

@@ -40,6 +40,10 @@ class Registry:
         """The kind as it is stored; KeyError where it is not served any more."""
         return self._buckets[bucket]
 
+    def versions(self, bucket: str) -> list[ResourceType]:
+        """All kinds that are the same objects."""
+        return [kind for kind in self._kinds.values() if kind.bucket == bucket]
+
     def kinds(self) -> Iterable[ResourceType]:
         return list(self._kinds.values())
 

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.answers import Pending, Question
 from steelyard.local.apiserver.bodies import read_object
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item
@@ -94,7 +95,7 @@ class Rest:
         # The collection over all namespaces can be read only: nobody says where the object is to go.
         if target.kind.namespaced and target.namespace is None:
             raise errors.method_not_allowed()
-        options = write_options(request, "CreateOptions")
+        options = self._options(request, target, write_options(request, "CreateOptions"))
         obj = read_object(request, target.kind, options)
         raw = self.objects.create(target.kind.stored, target.namespace or "", self._in(target, obj), options)
         return self._written(request, target, raw, options, 201)
@@ -170,6 +171,7 @@ class Rest:
         self._check_url(target, obj)
 
     def _options(self, request: Request, target: Target, options: Options) -> Options:
+        options.requested = target.kind
         if target.kind.stored_as:
             options.api_version = target.kind.api_version
         return options
@@ -199,7 +201,8 @@ class Rest:
 
     def _delete(self, request: Request, target: Target) -> Response:
         item = self.objects.item(target.kind, target.key)
-        deletion, options = deletion_of(request), write_options(request, "DeleteOptions")
+        deletion = deletion_of(request)
+        options = self._options(request, target, write_options(request, "DeleteOptions"))
         raw, gone = self._deleted(target.kind.stored, item, deletion, options)
         if gone and not target.kind.returned:
             return Response(_success(target.kind, item), warnings=options.warnings)
@@ -217,7 +220,8 @@ class Rest:
         # Kubernetes has neither: one request would empty the whole server.
         if kind.bucket == "namespaces" or (kind.namespaced and target.namespace is None):
             raise errors.method_not_allowed()
-        deletion, options = deletion_of(request), write_options(request, "DeleteOptions")
+        deletion = deletion_of(request)
+        options = self._options(request, target, write_options(request, "DeleteOptions"))
         labels, fields = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
         selects = selection(kind, labels, fields)
         limit = integer(request, "limit")
@@ -225,9 +229,12 @@ class Rest:
             item for item in self.objects.store.bucket(kind.bucket).items(target.namespace) if selects(item)
         ]
         done: list[Any] = []
-        for item in items[: limit or None]:
+        admitted, refusal = self._admitted(kind.stored, items[: limit or None], options)
+        for item in admitted:
             raw, _ = self._deleted(kind.stored, item, deletion, options)
             done.append(orjson.Fragment(raw))
+        if refusal is not None:
+            raise refusal
         metadata = {"resourceVersion": str(self.objects.store.version)}
         content = {
             "kind": kind.listed_as,
@@ -237,7 +244,30 @@ class Rest:
         }
         return Response(orjson.dumps(content), warnings=options.warnings)
 
+    def _admitted(
+        self, kind: ResourceType, items: list[Item], options: Options
+    ) -> tuple[list[Item], Refusal | None]:
+        """Return the items before the first one that may not be deleted, and why that one may not.
 
+        Before the first deletion: an attempt that lacks an answer must not have written anything.
+        """
+        questions: list[Question] = []
+        for index, item in enumerate(items):
+            try:
+                self.objects.admission.admit_delete(kind, item, options)
+            except Refusal as refusal:
+                if not questions:
+                    return items[:index], refusal
+            except Pending as pending:
+                questions += pending.questions
+            if len(questions) >= _AT_ONCE:
+                break
+        if questions:
+            raise Pending(questions)
+        return items, None
+
+
+_AT_ONCE = 64  # questions about one collection
 _ORPHANS = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"

@@ -48,7 +48,7 @@ def handle(objects: Objects, request: Request, target: Target) -> Response:
             patch, obj = patched(request, target.kind), item.parsed()
             # A Scale without a number cannot be shown; a patch may be what sets the first one.
             if field_of(obj, *scaling.replicas) is None:
-                _set(obj, scaling.replicas, 0)
+                set_field(obj, scaling.replicas, 0)
             scale = patch(scale_of(target.kind, scaling, obj))
             try:
                 return _written(objects, target, item, scale, options)
@@ -72,7 +72,7 @@ def _applied(objects: Objects, request: Request, target: Target, item: Item) -> 
     write = write_of(kind, kind.api_version, "scale", "")
     wanted: Json = {}
     if field_of(config, "spec", "replicas") is not None:
-        _set(wanted, scaling.replicas, replicas)
+        set_field(wanted, scaling.replicas, replicas)
     if not managers:
         path = tuple(f"f:{name}" for name in scaling.replicas)
         managers = {updater(FIRST, kind.api_version, "scale"): Entry(set_of(path), kind.api_version)}
@@ -126,7 +126,7 @@ def _written(objects: Objects, target: Target, item: Item, scale: Json, options:
     assert scaling is not None
     metadata, replicas = _checked(target, scale)
     obj = item.parsed()
-    _set(obj, scaling.replicas, replicas)
+    set_field(obj, scaling.replicas, replicas)
     # The Scale's version is the object's: who scales what has changed since gets a conflict.
     obj["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or str(item.version)
     obj["metadata"]["uid"] = metadata.get("uid") or item.uid
@@ -169,7 +169,8 @@ def _negative(target: Target, replicas: int) -> Refusal:
     return errors.is_invalid("autoscaling", KIND, target.name, [cause])
 
 
-def _set(obj: Any, path: tuple[str, ...], value: object) -> None:
+def set_field(obj: Any, path: tuple[str, ...], value: object) -> None:
+    """Set a field at a path of keys."""
     for key in path[:-1]:
         if not isinstance(obj.get(key), dict):
             obj[key] = {}

@@ -17,6 +17,7 @@ from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.access.tokens import AccountTokens
 from steelyard.local.apiserver.admission.quota import QuotaController
 from steelyard.local.apiserver.admission.server import ServerAdmission
+from steelyard.local.apiserver.admission.webhooks.dispatch import Webhooks
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.core import Core
 from steelyard.local.apiserver.database import SqliteDatabase
@@ -83,7 +84,8 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     Definitions(store, registry, clock, config.faults)
     QuotaController(store, config.faults)
     rbac = Rbac(store)
-    objects = Objects(store, clock, ServerAdmission(store, config.service_network, rbac))
+    webhooks = Webhooks(store, registry.versions, clock)
+    objects = Objects(store, clock, ServerAdmission(store, config.service_network, rbac, webhooks))
     kind = registry.stored("namespaces")
     for name in NAMESPACES:
         if store.get("namespaces", ("", name)) is None:

@@ -14,6 +14,8 @@ from steelyard.types import Json, mapping, sequence
 
 def bind(objects: Objects, request: Request, target: Target) -> Response:
     binding, options = read_object(request, target.kind), write_options(request, "CreateOptions")
+    # To a webhook a binding is no update of the Pod.
+    options.answers = None
     node = field_of(binding, "target", "name")
     if not node:
         raise errors.is_invalid("", "Binding", target.name, [errors.required("target.name")])
@@ -37,6 +39,7 @@ def bind(objects: Objects, request: Request, target: Target) -> Response:
 def evict(objects: Objects, request: Request, target: Target) -> Response:
     """Delete a Pod, which says before that this says nothing about its program."""
     eviction, options = read_object(request, target.kind), write_options(request, "CreateOptions")
+    options.answers = None
     name = field_of(eviction, "metadata", "name") or target.name
     if name != target.name:
         raise errors.bad_request(f"name in URL does not match name in Eviction object: {target.name}")

@@ -1,17 +1,23 @@
 """All of the admission of one server: the order in which its parts are asked. `objects.py` asks it at each write."""
 
 import ipaddress
+from dataclasses import replace
+from functools import partial
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.access.escalation import check_escalation
 from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.admission import limits
+from steelyard.local.apiserver.admission.attributes import Attributes
 from steelyard.local.apiserver.admission.quota import QuotaAdmission
+from steelyard.local.apiserver.admission.webhooks.dispatch import MUTATING, VALIDATING, Webhooks
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.item import Item
-from steelyard.local.apiserver.kinds import ResourceType, field_of
-from steelyard.local.apiserver.objects import Admission, Options
+from steelyard.local.apiserver.kinds import ResourceType, field_of, nothing
+from steelyard.local.apiserver.objects import Admission, Options, complete
 from steelyard.local.apiserver.priorities import assign_priority
+from steelyard.local.apiserver.scale import scale_of, set_field
+from steelyard.local.apiserver.schema import drop_unknown
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json, sequence
 
@@ -23,8 +29,8 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 class ServerAdmission(Admission):
     """The server's own."""
 
-    def __init__(self, store: Store, service_network: str, rbac: Rbac) -> None:
-        self._store, self._rbac = store, rbac
+    def __init__(self, store: Store, service_network: str, rbac: Rbac, webhooks: Webhooks) -> None:
+        self._store, self._rbac, self._webhooks = store, rbac, webhooks
         self._addresses = Addresses(store, service_network)
         self._quota = QuotaAdmission(store)
 
@@ -33,28 +39,45 @@ class ServerAdmission(Admission):
         self._check_namespace(kind, obj)
         self._check_definition(kind, obj)
 
-    def mutates(self, kind: ResourceType, obj: Json, old: Json | None, subresource: str) -> bool:
-        return kind.bucket == "pods" and old is None and bool(self._store.bucket(limits.BUCKET).size)
+    def mutates(self, kind: ResourceType, old: Json | None, options: Options) -> bool:
+        limited = kind.bucket == "pods" and old is None and self._store.bucket(limits.BUCKET).size
+        return bool(limited) or (options.answers is not None and self._webhooks.exist(MUTATING))
 
     def mutate(
         self, kind: ResourceType, obj: Json, old: Json | None, options: Options, subresource: str = ""
     ) -> None:
-        if kind.bucket == "pods" and old is None:
+        new_pod = kind.bucket == "pods" and old is None
+        if new_pod:
+            assign_priority(self._store, obj)
+            limits.add_defaults(self._limit_ranges(obj), obj)
+        if options.answers is None or not self._webhooks.exist(MUTATING):
+            return
+        attributes = attributes_of(kind, obj, old, options, subresource)
+        self._webhooks.mutate(attributes, partial(_complete, kind))
+        if attributes.obj is not obj:
+            set_replicas(kind, obj, attributes.obj)
+        if new_pod:
+            # Webhooks may have added containers.
             limits.add_defaults(self._limit_ranges(obj), obj)
 
     def admit(
         self, kind: ResourceType, obj: Json, old: Json | None, options: Options, subresource: str = ""
     ) -> None:
-        if subresource:
-            return
+        if not subresource:
+            self._admit_whole(kind, obj, old, options)
+        if options.answers is not None and self._webhooks.exist(VALIDATING):
+            self._webhooks.validate(attributes_of(kind, obj, old, options, subresource))
+        # The last of all: what another check refuses uses nothing.
+        if not subresource:
+            self._quota.admit(kind, obj, old, options)
+
+    def _admit_whole(self, kind: ResourceType, obj: Json, old: Json | None, options: Options) -> None:
         check_escalation(self._rbac, kind, obj, old, options.user)
         if kind.bucket == "pods" and old is None:
             assign_priority(self._store, obj)
         if kind.bucket == "services":
             self._addresses.assign(kind, obj, old)
         self._check_limits(kind, obj, old)
-        # The last of all: what another check refuses uses nothing.
-        self._quota.admit(kind, obj, old, options)
 
     def _limit_ranges(self, obj: Json) -> list[Json]:
         namespace = obj["metadata"]["namespace"]
@@ -100,6 +123,13 @@ class ServerAdmission(Admission):
     def admit_delete(self, kind: ResourceType, item: Item, options: Options) -> None:
         if kind.bucket == "namespaces" and item.name in PERMANENT:
             raise errors.forbidden("", "namespaces", item.name, "this namespace may not be deleted")
+        if options.answers is None:
+            return
+        hooks = [bucket for bucket in (MUTATING, VALIDATING) if self._webhooks.exist(bucket)]
+        if hooks:
+            attributes = attributes_of(kind, None, item.parsed(), options, "")
+            self._webhooks.mutate(attributes, nothing)
+            self._webhooks.validate(attributes)
 
     def before_delete(self, kind: ResourceType, obj: Json) -> None:
         """A definition waits for its objects."""
@@ -110,6 +140,36 @@ class ServerAdmission(Admission):
             # A finalizer and not a loop here: the objects may have finalizers of
             # their own, and a crash in between loses nothing.
             metadata["finalizers"] = [*sequence(metadata, "finalizers"), CLEANUP]
+
+
+def attributes_of(
+    kind: ResourceType, obj: Json | None, old: Json | None, options: Options, subresource: str
+) -> Attributes:
+    """Facts about a write; of a Scale they are those of the Scale."""
+    operation = "DELETE" if obj is None else "CREATE" if old is None else "UPDATE"
+    metadata = (obj or old or {})["metadata"]
+    requested, subresource = options.requested or kind, options.part or subresource
+    if subresource == "scale" and kind.scaling is not None:
+        obj, old = (scale_of(kind, kind.scaling, whole) if whole else None for whole in (obj, old))
+        requested = replace(requested, convert_in=None, convert_out=None)
+    name = metadata.get("name") or ""
+    # As on a real server a namespace lies in itself.
+    namespace = metadata.get("namespace") or (name if kind.bucket == "namespaces" else "")
+    return Attributes(operation, requested, namespace, name, obj, old, options, subresource)
+
+
+def set_replicas(kind: ResourceType, obj: Json, scale: Json | None) -> None:
+    """Take over a Scale that a webhook has changed."""
+    assert kind.scaling is not None
+    set_field(obj, kind.scaling.replicas, field_of(scale, "spec", "replicas") or 0)
+
+
+def _complete(kind: ResourceType, obj: Json) -> None:
+    """Bring what a patch has left to the kind's fields."""
+    if obj.get("kind") != kind.kind:
+        return
+    drop_unknown(kind.node(), obj)
+    complete(kind, obj)
 
 
 class Addresses:

@@ -1,0 +1,134 @@
+"""Facts about one write that webhooks and policies are chosen by, and asked about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from steelyard.kube.objects import labels_of
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.objects import Options
+from steelyard.local.apiserver.rules.common import labels_match
+from steelyard.local.apiserver.store import Store
+from steelyard.types import Json, mapping, sequence
+
+EXEMPT_GROUP = "admissionregistration.k8s.io"
+_META = "meta.k8s.io/v1"
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """One write: what is done to which object, by whom."""
+
+    operation: str  # CREATE, UPDATE or DELETE
+    kind: ResourceType  # as requested
+    namespace: str
+    name: str
+    obj: Json | None
+    old: Json | None
+    options: Options
+    subresource: str = ""
+
+    def in_version(self, kind: ResourceType) -> "Attributes":
+        """The same write with its objects, which are given as they are stored, in the form of a version."""
+        convert = kind.convert_out
+        if convert is None:
+            return replace(self, kind=kind)
+        obj, old = (convert(obj) if obj is not None else None for obj in (self.obj, self.old))
+        return replace(self, kind=kind, obj=obj, old=old)
+
+
+def request_of(attributes: Attributes, called: Attributes, uid: str = "") -> Json:
+    """`request` of an AdmissionReview; `called` has the version that a webhook or policy asks for."""
+    options = attributes.options
+    request: Json = {"uid": uid} if uid else {}
+    request["kind"] = _kind(called)
+    request["resource"] = _resource(called.kind)
+    if called.subresource:
+        request["subResource"] = called.subresource
+    request["requestKind"] = _kind(attributes)
+    request["requestResource"] = _resource(attributes.kind)
+    if attributes.subresource:
+        request["requestSubResource"] = attributes.subresource
+    if attributes.name:
+        request["name"] = attributes.name
+    if attributes.namespace:
+        request["namespace"] = attributes.namespace
+    request["operation"] = attributes.operation
+    request["userInfo"] = options.user.info()
+    request["object"], request["oldObject"] = called.obj, called.old
+    request["dryRun"] = options.dry_run
+    request["options"] = {"kind": options.kind, "apiVersion": _META, **options.sent}
+    return request
+
+
+def _kind(attributes: Attributes) -> Json:
+    if attributes.subresource == "scale":
+        return {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    kind = attributes.kind
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _resource(kind: ResourceType) -> Json:
+    return {"group": kind.group, "version": kind.version, "resource": kind.plural}
+
+
+# ---- matching
+
+
+def matching_kind(
+    rules: Sequence[Json], policy: str, attributes: Attributes, kinds: Sequence[ResourceType]
+) -> ResourceType | None:
+    """The version in which a rule wants the object; None where no rule matches."""
+    if any(_matches(rule, attributes, attributes.kind) for rule in rules):
+        return attributes.kind
+    if policy == "Equivalent":
+        for rule in rules:
+            for kind in kinds:
+                # The same objects by another name: a rule for one version holds for all.
+                if kind.bucket == attributes.kind.bucket and _matches(rule, attributes, kind):
+                    return kind
+    return None
+
+
+def _matches(rule: Json, attributes: Attributes, kind: ResourceType) -> bool:
+    scope = rule.get("scope") or "*"
+    in_namespace = bool(attributes.namespace) and kind.bucket != "namespaces"
+    if scope != "*" and (scope == "Namespaced") is not in_namespace:
+        return False
+    return (
+        _holds(rule, "operations", attributes.operation)
+        and _holds(rule, "apiGroups", kind.group)
+        and _holds(rule, "apiVersions", kind.version)
+        and any(_is_resource(name, kind, attributes.subresource) for name in sequence(rule, "resources"))
+    )
+
+
+def _holds(rule: Json, field: str, value: str) -> bool:
+    values = sequence(rule, field)
+    return "*" in values or value in values
+
+
+def _is_resource(name: str, kind: ResourceType, subresource: str) -> bool:
+    plural, _, part = name.partition("/")
+    return plural in ("*", kind.plural) and part in ("*", subresource)
+
+
+def selectors_match(match: Json, attributes: Attributes, store: Store) -> bool:
+    """Tell whether the selectors of namespaces and of objects choose a write."""
+    selector = mapping(match, "namespaceSelector")
+    in_namespace = attributes.namespace or attributes.kind.bucket == "namespaces"
+    if selector and in_namespace and not labels_match(selector, _namespace_labels(attributes, store)):
+        return False
+    selector = mapping(match, "objectSelector")
+    if not selector:
+        return True
+    # An object may not leave the webhook's sight by the change of a label that it would refuse.
+    both = [obj for obj in (attributes.obj, attributes.old) if obj is not None]
+    return any(labels_match(selector, labels_of(obj)) for obj in both)
+
+
+def _namespace_labels(attributes: Attributes, store: Store) -> Json:
+    is_namespace = attributes.kind.bucket == "namespaces" and not attributes.subresource
+    if is_namespace and attributes.obj is not None:
+        return labels_of(attributes.obj)
+    namespace = store.get("namespaces", ("", attributes.namespace or attributes.name))
+    return dict(namespace.labels) if namespace is not None else {}
