@@ -45,6 +45,10 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 JOBS = Resource("batch", "v1", "jobs", "Job")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
+CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 CRDS = Resource(
@@ -70,6 +74,10 @@ BUILT_IN = (
     JOBS,
     DEPLOYMENTS,
     REPLICA_SETS,
+    STATEFUL_SETS,
+    CONTROLLER_REVISIONS,
+    CRON_JOBS,
+    PERSISTENT_VOLUME_CLAIMS,
     ENDPOINT_SLICES,
     LEASES,
     CRDS,

@@ -9,14 +9,37 @@ from collections.abc import Callable, Iterable
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
-from steelyard.kube.resource import DEPLOYMENTS, ENDPOINT_SLICES, JOBS, PODS, REPLICA_SETS, SERVICES, Resource
+from steelyard.kube.resource import (
+    CONTROLLER_REVISIONS,
+    CRON_JOBS,
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    JOBS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    REPLICA_SETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
 from steelyard.local.controllers.sync import KINDS, Key, owner_key
 from steelyard.local.faults import Faults
 from steelyard.types import Json, mapping
 
 _log = logging.getLogger(__name__)
 Listener = Callable[[Resource, Json | None, Json | None], None]
-FOLLOWED = (PODS, JOBS, REPLICA_SETS, DEPLOYMENTS, SERVICES, ENDPOINT_SLICES)
+FOLLOWED = (
+    PODS,
+    JOBS,
+    REPLICA_SETS,
+    DEPLOYMENTS,
+    SERVICES,
+    ENDPOINT_SLICES,
+    STATEFUL_SETS,
+    CONTROLLER_REVISIONS,
+    PERSISTENT_VOLUME_CLAIMS,
+    CRON_JOBS,
+)
 OWNERS = (*(kind.resource for kind in KINDS), SERVICES)
 
 

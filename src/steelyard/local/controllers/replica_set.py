@@ -70,7 +70,7 @@ def _status(replica_set: Json, active: list[Json], now: datetime) -> tuple[Json,
     """The status, and the seconds until a Pod becomes available by mere time."""
     minimum = float(replica_set["spec"].get("minReadySeconds") or 0)
     ready = [pod for pod in active if is_ready(pod)]
-    waits = [_available_in(pod, minimum, now) for pod in ready]
+    waits = [available_in(pod, minimum, now) for pod in ready]
     selector = {"matchLabels": labels_of(replica_set["spec"]["template"])}
     status: Json = {
         "replicas": len(active),
@@ -83,7 +83,8 @@ def _status(replica_set: Json, active: list[Json], now: datetime) -> tuple[Json,
     return status, min((wait for wait in waits if wait > 0), default=None)
 
 
-def _available_in(pod: Json, minimum: float, now: datetime) -> float:
+def available_in(pod: Json, minimum: float, now: datetime) -> float:
+    """Seconds until a ready Pod counts as available (`minReadySeconds`); 0 or less when it does."""
     if minimum <= 0:
         return 0.0
     since = (of.condition(pod, "Ready") or {}).get("lastTransitionTime")

@@ -92,7 +92,8 @@ def keys(caches: Caches, resource: Resource, old: Json | None, new: Json | None)
         for kind in KINDS:
             if resource == kind.resource:
                 yield kind, own
-            if resource == kind.children and (owner := owner_key(obj, kind.resource)):
+            owned = (kind.children, *(related.resource for related in kind.related))
+            if resource in owned and (owner := owner_key(obj, kind.resource)):
                 yield kind, owner
         if resource == SERVICES:
             yield None, own

@@ -16,16 +16,29 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound
 from steelyard.kube.objects import controller_uid, finalizers_of, labels_of, owner_references, status_of
 from steelyard.kube.resource import (
+    CONTROLLER_REVISIONS,
+    CRON_JOBS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
     JOBS,
+    PERSISTENT_VOLUME_CLAIMS,
     PODS,
     REPLICA_SETS,
     SERVICES,
+    STATEFUL_SETS,
     Resource,
     resource_of,
 )
-from steelyard.local.controllers import deployment, job, job_counts, replica_set, service
+from steelyard.local.controllers import (
+    cron_job,
+    deployment,
+    job,
+    job_counts,
+    replica_set,
+    service,
+    stateful_claims,
+    stateful_set,
+)
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision, Event, parse_time, with_condition
 from steelyard.types import Json, mapping, sequence
@@ -60,6 +73,30 @@ class Edge:
     slept: SleptSince = never_slept
 
 
+def _match_labels(owner: Json) -> Json:
+    return mapping(owner["spec"], "selector", "matchLabels")
+
+
+def _job_labels(owner: Json) -> Json:
+    return {"batch.kubernetes.io/controller-uid": owner["metadata"]["uid"]}
+
+
+def _no_labels(owner: Json) -> Json:
+    return {}
+
+
+def _is_owned(owner: Json, obj: Json) -> bool:
+    return controller_uid(obj) == str(owner["metadata"]["uid"])
+
+
+@dataclass(frozen=True)
+class Related:
+    """Further objects that a decision looks at, chosen from all of the owner's namespace."""
+
+    resource: Resource
+    belongs: Callable[[Json, Json], bool]
+
+
 @dataclass(frozen=True)
 class Kind:
     """One controller: whose objects it looks after, what they own, and its decision."""
@@ -67,12 +104,24 @@ class Kind:
     resource: Resource
     children: Resource
     decide: Callable[[Json, list[Json], datetime, set[str]], Decision]
+    labels: Callable[[Json], Json] = _match_labels  # by which the API lists the children
+    related: tuple[Related, ...] = ()
 
 
-JOB = Kind(JOBS, PODS, job.decide)
+JOB = Kind(JOBS, PODS, job.decide, _job_labels)
 REPLICA_SET = Kind(REPLICA_SETS, PODS, replica_set.decide)
 DEPLOYMENT = Kind(DEPLOYMENTS, REPLICA_SETS, deployment.decide)
-KINDS = (JOB, REPLICA_SET, DEPLOYMENT)
+CRON_JOB = Kind(CRON_JOBS, JOBS, cron_job.decide, _no_labels)
+STATEFUL_SET = Kind(
+    STATEFUL_SETS,
+    PODS,
+    stateful_set.decide,
+    related=(
+        Related(CONTROLLER_REVISIONS, _is_owned),
+        Related(PERSISTENT_VOLUME_CLAIMS, stateful_claims.is_claim_of),
+    ),
+)
+KINDS = (JOB, REPLICA_SET, DEPLOYMENT, CRON_JOB, STATEFUL_SET)
 
 
 def owner_key(child: Json, owner: Resource) -> Key | None:
@@ -99,8 +148,11 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
         return None
     # The time first, then what was slept until then: a machine that sleeps in between must not find it in one alone.
     now = edge.now()
-    decision = kind.decide(_awake(edge, cached), of.owned_by(cached, children), now, set())
+    owned = of.owned_by(cached, children) + _cached_related(edge, kind, cached)
+    decision = kind.decide(_awake(edge, cached), owned, now, set())
     if not decision:
+        for event in decision.events:
+            edge.record(cached, event)
         return decision.look_again
     taken: set[str] = set()
     known: Known | None = None
@@ -146,14 +198,24 @@ async def _read(edge: Edge, kind: Kind, key: Key) -> Known:
 
 
 async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
-    """The owner's children as stored now."""
-    labels = {"batch.kubernetes.io/controller-uid": owner["metadata"]["uid"]}
-    if kind is not JOB:
-        labels = mapping(owner["spec"]["selector"], "matchLabels")
-    listing = await edge.cluster.list(
-        kind.children, owner["metadata"]["namespace"], label_selector=of.selector_text(labels)
-    )
-    return of.owned_by(owner, listing.items)
+    """The owner's children, and what else its decision looks at, as stored now."""
+    namespace, selector = owner["metadata"]["namespace"], of.selector_text(kind.labels(owner))
+    listing = await edge.cluster.list(kind.children, namespace, label_selector=selector)
+    children = of.owned_by(owner, listing.items)
+    for related in kind.related:
+        others = await edge.cluster.list(related.resource, namespace)
+        children += [obj for obj in others.items if related.belongs(owner, obj)]
+    return children
+
+
+def _cached_related(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
+    namespace = owner["metadata"]["namespace"]
+    return [
+        obj
+        for related in kind.related
+        for obj in edge.view.in_namespace(related.resource, namespace)
+        if related.belongs(owner, obj)
+    ]
 
 
 async def _carry_out(
@@ -164,8 +226,8 @@ async def _carry_out(
     if decision.status is not None:
         wanted = {**owner, "status": decision.status}
         owner = await edge.cluster.replace(kind.resource, wanted, subresource="status")
-        for event in decision.events:
-            edge.record(owner, event)
+    for event in decision.events:
+        edge.record(owner, event)
     written = await _write_children(edge, owner, decision, taken)
     if written is None:
         return None
@@ -201,8 +263,28 @@ async def _create(edge: Edge, owner: Json, obj: Json, taken: set[str]) -> Json |
             edge.record(owner, Event("FailedCreate", f"Error creating: {error.message}", "Warning"))
             await say_failure(edge, owner, "FailedCreate", error.message)
         raise
-    edge.record(owner, Event("SuccessfulCreate", f"Created {resource.kind.lower()}: {metadata['name']}"))
+    if event := _success(owner, obj, "create"):
+        edge.record(owner, event)
     return made
+
+
+def _success(owner: Json, obj: Json, verb: str) -> Event | None:
+    """Return the event about a child that was created or deleted, as the owner's controller words it."""
+    resource, name, reason = resource_of(obj), obj["metadata"]["name"], f"Successful{verb.title()}"
+    word = f"{verb.title()}d {resource.kind.lower()}"
+    match resource_of(owner):
+        case r if r == CRON_JOBS:
+            return Event(reason, f"{word} {name}")
+        case r if r == STATEFUL_SETS:
+            in_set = f"in StatefulSet {owner['metadata']['name']}"
+            if resource == CONTROLLER_REVISIONS:
+                return None
+            if resource == PERSISTENT_VOLUME_CLAIMS:
+                pod = f"{owner['metadata']['name']}-{name.rpartition('-')[2]}"
+                return Event(reason, f"{verb} Claim {name} Pod {pod} {in_set} success")
+            return Event(reason, f"{verb} Pod {name} {in_set} successful")
+        case _:
+            return Event(reason, f"{word}: {name}")
 
 
 async def say_failure(edge: Edge, owner: Json, reason: str, message: str) -> None:
@@ -238,8 +320,8 @@ async def _delete(edge: Edge, owner: Json, obj: Json) -> None:
         await edge.cluster.delete(resource, metadata["name"], metadata["namespace"], uid=metadata["uid"])
     except (NotFound, Conflict):
         return  # gone, or already another's
-    if obj is not owner:
-        edge.record(owner, Event("SuccessfulDelete", f"Deleted {resource.kind.lower()}: {metadata['name']}"))
+    if obj is not owner and (event := _success(owner, obj, "delete")):
+        edge.record(owner, event)
 
 
 async def _release_strangers(edge: Edge, key: Key, cached: Json | None, children: list[Json]) -> None:

@@ -62,6 +62,7 @@ async def test_a_suspended_job_has_no_pods_and_says_so() -> None:
 async def test_a_suspension_ends_pods_without_counting_them_and_the_deadline_begins_anew() -> None:
     world = World(activeDeadlineSeconds=60, backoffLimit=0)
     await world.settle()
+    world.bind()
     world.change(suspend=True)
     await world.settle()
     assert (world.pods, world.status.get("failed"), world.status.get("active")) == ([], None, None)

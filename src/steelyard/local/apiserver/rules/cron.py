@@ -1,10 +1,13 @@
 """CronJobs."""
 
-from steelyard.local.apiserver.errors import Cause, required
+from zoneinfo import ZoneInfo
+
+from steelyard.local.apiserver.errors import Cause, invalid, required
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import not_negative, one_of
 from steelyard.local.apiserver.rules.pods import complete_pod_spec
+from steelyard.local.cron_schedule import parse_schedule
 from steelyard.types import Json
 
 _CONCURRENCY = ["Allow", "Forbid", "Replace"]
@@ -33,12 +36,41 @@ def _default(obj: Json) -> None:
 
 def _check(obj: Json, old: Json | None) -> list[Cause]:
     spec = obj["spec"]
-    causes = [] if spec.get("schedule") else [required("spec.schedule")]
+    causes = _schedule_causes(spec, old) + _zone_causes(spec)
     causes += not_negative(
         spec, "spec", "startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"
     )
     causes += one_of(spec["concurrencyPolicy"], "spec.concurrencyPolicy", _CONCURRENCY)
     return causes
+
+
+def _schedule_causes(spec: Json, old: Json | None) -> list[Cause]:
+    text, path = spec.get("schedule") or "", "spec.schedule"
+    if not text:
+        return [required(path)]
+    if "TZ" in text:
+        return [invalid(path, text, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")]
+    try:
+        parse_schedule(text)
+    except ValueError as error:
+        return [invalid(path, text, str(error))]
+    return []
+
+
+def _zone_causes(spec: Json) -> list[Cause]:
+    name, path = spec.get("timeZone"), "spec.timeZone"
+    if name is None:
+        return []
+    if not name:
+        return [invalid(path, name, "timeZone must be nil or non-empty string")]
+    if name.lower() == "local":
+        text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        return [invalid(path, name, text)]
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        return [invalid(path, name, f"unknown time zone {name}")]
+    return []
 
 
 CRON_JOB = Rules(_prepare, _default, _check)

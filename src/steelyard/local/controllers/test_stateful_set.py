@@ -1,0 +1,360 @@
+"""Tests of StatefulSets: order, updates, claims, revisions, and crashes between any two calls."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from steelyard.kube.memory import Crash, MemoryCluster
+from steelyard.kube.resource import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
+from steelyard.local.controllers.objects import TEMPLATE, edge
+from steelyard.local.controllers.stateful_set import POD_INDEX, REVISION
+from steelyard.local.controllers.sync import STATEFUL_SET, sync
+from steelyard.types import Json
+
+KEY = ("default", "web")
+CLAIM: Json = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+
+
+def make_set(image: str = "one", **spec: Any) -> Json:
+    container = {"name": "main", "image": image}
+    template = {**TEMPLATE, "spec": {"restartPolicy": "Always", "containers": [container]}}
+    defaults: Json = {"replicas": 3, "serviceName": "web", "selector": {"matchLabels": {"app": "demo"}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {**defaults, "template": template, "updateStrategy": {"type": "RollingUpdate"}, **spec},
+    }
+
+
+class World:
+    """A StatefulSet on the in-memory cluster; `settle` syncs until nothing changes."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+        self.cluster = MemoryCluster(now=lambda: self.time)
+        self.cluster.store.put(make_set(**spec))
+        self.edge = edge(self.cluster)
+
+    async def settle(self) -> None:
+        for _ in range(20):
+            before = self.cluster.store.version
+            await sync(self.edge, STATEFUL_SET, KEY)
+            if self.cluster.store.version == before:
+                return
+        raise AssertionError("the StatefulSet does not come to rest")
+
+    async def run(self, *, ready: bool = True) -> None:
+        """Settle, make what is new run, and so on until nothing is new."""
+        for _ in range(40):
+            await self.settle()
+            waiting = [pod for pod in self.pods if pod.get("status", {}).get("phase") != "Running"]
+            if not waiting:
+                return
+            for pod in waiting:
+                self.set_ready(pod["metadata"]["name"], ready)
+
+    def set_ready(self, name: str, ready: bool = True) -> None:
+        since = self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        said = {"type": "Ready", "status": str(ready), "lastTransitionTime": since}
+        self.cluster.store.set_status(PODS, name, "default", {"phase": "Running", "conditions": [said]})
+
+    def change(self, **spec: Any) -> None:
+        self.cluster.store.put({**self.sset, "spec": {**self.sset["spec"], **spec}})
+
+    def update(self, image: str) -> None:
+        self.change(template=make_set(image)["spec"]["template"])
+
+    @property
+    def sset(self) -> Json:
+        stored = self.cluster.store.find(STATEFUL_SETS, "web", "default")
+        assert stored is not None
+        return stored
+
+    @property
+    def status(self) -> Json:
+        status: Json = self.sset["status"]
+        return status
+
+    @property
+    def pods(self) -> list[Json]:
+        return self.cluster.store.objects(PODS)
+
+    def names(self) -> list[str]:
+        return sorted(pod["metadata"]["name"] for pod in self.pods)
+
+    def images(self) -> dict[str, str]:
+        return {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"] for pod in self.pods}
+
+    def claims(self) -> dict[str, Json]:
+        return {
+            claim["metadata"]["name"]: claim for claim in self.cluster.store.objects(PERSISTENT_VOLUME_CLAIMS)
+        }
+
+    def owners(self, claim: str) -> list[str]:
+        return [owner["kind"] for owner in self.claims()[claim]["metadata"].get("ownerReferences", ())]
+
+
+async def test_pods_come_one_after_the_other_each_when_the_last_is_ready() -> None:
+    world = World()
+    await world.settle()
+    assert world.names() == ["web-0"]
+    world.set_ready("web-0", ready=False)
+    await world.settle()
+    assert world.names() == ["web-0"]
+    world.set_ready("web-0")
+    await world.settle()
+    assert world.names() == ["web-0", "web-1"]
+    await world.run()
+    assert world.names() == ["web-0", "web-1", "web-2"]
+    pod = world.pods[1]
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("web-1", "web")
+    assert pod["metadata"]["labels"][POD_INDEX] == "1"
+    revision = world.cluster.store.objects(CONTROLLER_REVISIONS)[0]["metadata"]["name"]
+    assert pod["metadata"]["labels"][REVISION] == revision
+    counts = {
+        "replicas": 3,
+        "readyReplicas": 3,
+        "availableReplicas": 3,
+        "currentReplicas": 3,
+        "updatedReplicas": 3,
+    }
+    names = {"currentRevision": revision, "updateRevision": revision}
+    assert world.status == {**counts, **names, "observedGeneration": 1, "collisionCount": 0}
+
+
+async def test_a_parallel_set_waits_for_nobody() -> None:
+    world = World(podManagementPolicy="Parallel", ordinals={"start": 5})
+    await world.settle()
+    assert world.names() == ["web-5", "web-6", "web-7"]
+    world.change(replicas=0)
+    await world.settle()
+    assert world.names() == []
+
+
+async def test_the_highest_number_goes_first_and_one_at_a_time() -> None:
+    world = World()
+    await world.run()
+    world.cluster.store.put(_bound(world.pods[2]))
+    world.change(replicas=1)
+    await world.settle()
+    assert [pod["metadata"]["name"] for pod in world.pods if pod["metadata"].get("deletionTimestamp")] == [
+        "web-2"
+    ]
+    assert "web-1" in world.names()
+    world.cluster.store.remove(PODS, "web-2", "default")
+    await world.settle()
+    assert world.names() == ["web-0"]
+
+
+def _bound(pod: Json) -> Json:
+    """Return the Pod with a node, so that its deletion takes a while."""
+    return {**pod, "spec": {**pod["spec"], "nodeName": "n"}}
+
+
+async def test_a_failed_pod_is_replaced_under_its_name() -> None:
+    world = World(replicas=1)
+    await world.run()
+    uid = world.pods[0]["metadata"]["uid"]
+    world.cluster.store.set_status(PODS, "web-0", "default", {"phase": "Failed"})
+    await world.settle()
+    assert (world.names(), world.pods[0]["metadata"]["uid"] != uid) == (["web-0"], True)
+
+
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+async def test_an_update_goes_from_the_highest_number_down_each_ready_before_the_next(policy: str) -> None:
+    world = World(podManagementPolicy=policy)
+    await world.run()
+    world.update("two")
+    await world.settle()
+    assert world.images() == {"web-0": "one", "web-1": "one", "web-2": "two"}
+    assert (world.status["updatedReplicas"], world.status["currentReplicas"]) == (1, 2)
+    await world.run()
+    assert set(world.images().values()) == {"two"}
+    assert world.status["currentRevision"] == world.status["updateRevision"]
+    assert world.status["currentReplicas"] == 3
+
+
+async def test_below_the_partition_pods_stay_and_come_back_as_they_were() -> None:
+    world = World(updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 2}})
+    await world.run()
+    world.update("two")
+    await world.run()
+    world.cluster.store.remove(PODS, "web-0", "default")
+    await world.run()
+    assert world.images() == {"web-0": "one", "web-1": "one", "web-2": "two"}
+    assert world.status["currentRevision"] != world.status["updateRevision"]
+
+
+async def test_on_delete_leaves_pods_alone() -> None:
+    world = World(updateStrategy={"type": "OnDelete"})
+    await world.run()
+    world.update("two")
+    await world.run()
+    assert set(world.images().values()) == {"one"}
+    world.cluster.store.remove(PODS, "web-1", "default")
+    await world.run()
+    assert world.images() == {"web-0": "one", "web-1": "two", "web-2": "one"}
+
+
+async def test_going_back_uses_the_old_revision_again_and_history_is_bounded() -> None:
+    world = World(replicas=1, revisionHistoryLimit=1)
+    await world.run()
+    first = world.status["updateRevision"]
+    for image in ("two", "three", "one"):
+        world.update(image)
+        await world.run()
+        if image == "two":
+            assert len(world.cluster.store.objects(CONTROLLER_REVISIONS)) == 2
+    assert len(world.cluster.store.objects(CONTROLLER_REVISIONS)) == 2
+    world.update("three")
+    await world.run()
+    world.update("one")
+    await world.run()
+    assert world.status["updateRevision"] == first
+    newest = max(
+        world.cluster.store.objects(CONTROLLER_REVISIONS), key=lambda revision: int(revision["revision"])
+    )
+    assert newest["metadata"]["name"] == first
+
+
+async def test_min_ready_seconds_put_off_the_next_pod() -> None:
+    world = World(replicas=2, minReadySeconds=10)
+    await world.settle()
+    world.set_ready("web-0")
+    assert await sync(world.edge, STATEFUL_SET, KEY) == 10.0
+    assert (world.names(), world.status["availableReplicas"]) == (["web-0"], 0)
+    world.time += timedelta(seconds=11)
+    await world.settle()
+    assert world.names() == ["web-0", "web-1"]
+
+
+# ---- claims
+
+
+async def test_each_pod_has_its_own_claims_which_outlive_it() -> None:
+    world = World(replicas=2, volumeClaimTemplates=[CLAIM])
+    await world.run()
+    assert sorted(world.claims()) == ["data-web-0", "data-web-1"]
+    (volume,) = world.pods[1]["spec"]["volumes"]
+    assert volume == {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-1"}}
+    assert world.claims()["data-web-0"]["metadata"]["labels"] == {"app": "demo"}
+    world.change(replicas=0)
+    await world.run()
+    assert (world.names(), sorted(world.claims())) == ([], ["data-web-0", "data-web-1"])
+    assert world.owners("data-web-0") == []
+
+
+async def test_a_claim_that_was_there_before_is_used() -> None:
+    world = World(replicas=1, volumeClaimTemplates=[CLAIM])
+    metadata = {"name": "data-web-0", "namespace": "default", "labels": {"made": "by hand"}}
+    world.cluster.store.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata})
+    await world.run()
+    assert world.claims()["data-web-0"]["metadata"]["labels"] == {"made": "by hand"}
+    assert world.names() == ["web-0"]
+
+
+@pytest.mark.parametrize(
+    ("deleted", "scaled", "kept", "gone"),
+    [
+        pytest.param("Retain", "Retain", [], [], id="kept"),
+        pytest.param("Delete", "Retain", ["StatefulSet"], ["StatefulSet"], id="with the set"),
+        pytest.param("Retain", "Delete", [], ["Pod"], id="with a Pod that is scaled away"),
+        pytest.param("Delete", "Delete", ["StatefulSet"], ["Pod"], id="with either"),
+    ],
+)
+async def test_claims_go_with_whom_the_policy_says(
+    deleted: str, scaled: str, kept: list[str], gone: list[str]
+) -> None:
+    policy = {"whenDeleted": deleted, "whenScaled": scaled}
+    world = World(
+        replicas=2, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy,
+        podManagementPolicy="Parallel",
+    )  # fmt: skip
+    await world.run()
+    await world.settle()
+    assert (world.owners("data-web-0"), world.owners("data-web-1")) == (kept, kept)
+    world.cluster.store.put(_bound(next(pod for pod in world.pods if pod["metadata"]["name"] == "web-1")))
+    world.change(replicas=1)
+    await world.settle()
+    assert (world.owners("data-web-0"), world.owners("data-web-1")) == (kept, gone)
+
+
+async def test_no_pod_begins_on_a_claim_that_goes_with_an_earlier_one() -> None:
+    policy = {"whenDeleted": "Retain", "whenScaled": "Delete"}
+    world = World(replicas=0, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy)
+    gone = {"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "old", "controller": True}
+    metadata = {"name": "data-web-0", "namespace": "default", "ownerReferences": [gone]}
+    world.cluster.store.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata})
+    world.change(replicas=1)
+    await world.settle()
+    assert world.names() == []
+    world.cluster.store.remove(PERSISTENT_VOLUME_CLAIMS, "data-web-0", "default")
+    await world.run()
+    assert (world.names(), world.owners("data-web-0")) == (["web-0"], [])
+
+
+async def test_a_pod_of_anothers_stands_in_the_way_and_is_not_touched() -> None:
+    world = World(replicas=1)
+    metadata = {"name": "web-0", "namespace": "default", "uid": "theirs"}
+    world.cluster.store.put(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": []}}
+    )
+    await world.settle()
+    assert [pod["metadata"]["uid"] for pod in world.pods] == ["theirs"]
+    assert await sync(world.edge, STATEFUL_SET, KEY) == 10.0
+
+
+# ---- crashes
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the call", "after the call"])
+async def test_a_crash_between_any_two_calls_breaks_no_order(after: bool) -> None:
+    """The controller dies at call n on its way from a new set through an update, for every n."""
+    for call in range(1, 80):
+        world = World(replicas=2, volumeClaimTemplates=[CLAIM])
+        calls = 0
+
+        def crash(verb: str, resource: object, name: str, call: int = call) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == call:
+                raise Crash
+
+        setattr(world.cluster, "after_call" if after else "before_call", crash)
+        await _until(world, lambda world: len(world.pods) == 2 and _all_run(world))
+        world.update("two")
+        await _until(world, lambda world: set(world.images().values()) == {"two"} and _all_run(world))
+        assert sorted(world.claims()) == ["data-web-0", "data-web-1"], f"crash at call {call}"
+        assert len(world.cluster.store.objects(CONTROLLER_REVISIONS)) == 2
+        assert world.status["currentRevision"] == world.status["updateRevision"]
+        if calls < call:
+            return
+    raise AssertionError("no run without a crash")
+
+
+def _all_run(world: World) -> bool:
+    done = world.status.get("updatedReplicas") == world.status.get("readyReplicas") == 2
+    return done and world.status["currentRevision"] == world.status["updateRevision"]
+
+
+async def _until(world: World, done: Callable[[World], bool]) -> None:
+    for _ in range(40):
+        try:
+            await sync(world.edge, STATEFUL_SET, KEY)
+        except Crash:
+            continue
+        # Never is a second Pod away, or a higher one there before a lower one runs.
+        running = [
+            pod["metadata"]["name"] for pod in world.pods if pod.get("status", {}).get("phase") == "Running"
+        ]
+        if "web-1" in world.names() and len(world.cluster.store.objects(CONTROLLER_REVISIONS)) == 1:
+            assert "web-0" in running
+        if "status" in world.sset and done(world):
+            return
+        for pod in world.pods:
+            if pod.get("status", {}).get("phase") != "Running":
+                world.set_ready(pod["metadata"]["name"])
+    raise AssertionError("the set does not come to rest")
