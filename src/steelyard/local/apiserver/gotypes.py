@@ -19,7 +19,6 @@ _GATED = {
     "LeaseSpec": {"strategy", "preferredHolder"},
     "NodeSpec": {"configSource"},
     "PodSpec": {"hostnameOverride"},
-    "Volume": {"image"},
 }
 _ZERO = {"string": "", "integer": 0, "number": 0, "boolean": False, "quantity": "0", "int-or-string": 0}
 

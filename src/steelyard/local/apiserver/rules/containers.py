@@ -6,7 +6,14 @@ from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, re
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.environment import env_causes
-from steelyard.local.apiserver.rules.fields import PROTOCOLS, duplicate, one_of, port_name, port_number
+from steelyard.local.apiserver.rules.fields import (
+    MAX_INT32,
+    PROTOCOLS,
+    duplicate,
+    one_of,
+    port_name,
+    port_number,
+)
 from steelyard.local.apiserver.rules.probes import (
     PROBES,
     complete_http,
@@ -15,11 +22,16 @@ from steelyard.local.apiserver.rules.probes import (
     probe_causes,
 )
 from steelyard.local.apiserver.rules.resources import resource_causes
+from steelyard.local.apiserver.rules.table import causes_by, choice, need, number, part
 from steelyard.local.apiserver.rules.volumes import mount_causes
 from steelyard.types import Json, mapping, sequence
 
-_PULL_POLICIES = ["Always", "IfNotPresent", "Never"]
-_MESSAGE_POLICIES = ["File", "FallbackToLogsOnError"]
+_WHITESPACE = "must not have leading or trailing whitespace"
+_RESIZED, _RESIZES = ["cpu", "memory"], ["NotRequired", "RestartContainer"]
+_IMAGE = (need("image"), choice("terminationMessagePolicy", "File", "FallbackToLogsOnError", needed=True))
+_PULL_POLICY = choice("imagePullPolicy", "Always", "IfNotPresent", "Never", needed=True)
+_IDS = tuple(number(name, 0, MAX_INT32) for name in ("runAsUser", "runAsGroup"))
+_SECURITY = part("securityContext", *_IDS, choice("procMount", "Default", "Unmasked"))
 _TAGGED = re.compile(r"[:@][^/]*$")
 
 
@@ -47,16 +59,72 @@ def complete_container(container: Json) -> None:
             complete_http(hook["httpGet"])
 
 
-def container_causes(container: Json, path: str, volumes: set[str], grace: int = 30) -> list[Cause]:
+def container_causes(container: Json, path: str, volumes: set[str], policy: str = "Always") -> list[Cause]:
+    """Faults of what every container has. `policy`: the Pod's restart policy."""
     name = container.get("name") or ""
     causes = name_causes(name, f"{path}.name", "label") if name else [required(f"{path}.name")]
-    causes += _image_causes(container, path) + _ports_causes(container, path)
+    causes += causes_by(_IMAGE, container, path) + _ports_causes(container, path)
     causes += env_causes(container, path) + mount_causes(container, path, volumes)
-    causes += probe_causes(container, path)
-    causes += lifecycle_causes(mapping(container, "lifecycle"), f"{path}.lifecycle", grace)
-    policy = container.get("terminationMessagePolicy")
-    causes += one_of(policy, f"{path}.terminationMessagePolicy", _MESSAGE_POLICIES)
-    return causes + resource_causes(mapping(container, "resources"), f"{path}.resources")
+    causes += _PULL_POLICY(container, path)
+    causes += resource_causes(mapping(container, "resources"), f"{path}.resources")
+    causes += _claim_causes(container, f"{path}.resources.claims")
+    causes += _resize_causes(container, f"{path}.resizePolicy", policy)
+    return causes + _SECURITY(container, path)
+
+
+def running_causes(container: Json, path: str, grace: int) -> list[Cause]:
+    """Faults of what only containers have that run on: hooks and probes."""
+    causes = lifecycle_causes(mapping(container, "lifecycle"), f"{path}.lifecycle", grace)
+    return causes + probe_causes(container, path)
+
+
+def _claim_causes(container: Json, path: str) -> list[Cause]:
+    causes = []
+    for index, claim in enumerate(sequence(container, "resources", "claims")):
+        if not claim.get("name"):
+            causes.append(required(f"{path}[{index}]"))
+    return causes
+
+
+def _resize_causes(container: Json, path: str, policy: str) -> list[Cause]:
+    causes: list[Cause] = []
+    for item in sequence(container, "resizePolicy"):
+        for name, choices in (("resourceName", _RESIZED), ("restartPolicy", _RESIZES)):
+            value = item.get(name)
+            if not value:
+                causes.append(required(path))
+            elif value not in choices:
+                causes.append(unsupported(path, value, choices))
+        restart = item.get("restartPolicy") or ""
+        if policy == "Never" and restart != "NotRequired":
+            text = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            causes.append(invalid(path, restart, text))
+    return causes
+
+
+def whitespace_causes(spec: Json, path: str) -> list[Cause]:
+    """Faults that a real server finds in Pods, and not in templates."""
+    return [
+        invalid(f"{path}.{field}[{index}].image", container["image"], _WHITESPACE)
+        for field in ("containers", "initContainers")
+        for index, container in enumerate(sequence(spec, field))
+        if (container.get("image") or "") != (container.get("image") or "").strip()
+    ]
+
+
+def host_port_causes(containers: list[Json], path: str) -> list[Cause]:
+    """One port of the host, for one container."""
+    causes: list[Cause] = []
+    seen: set[str] = set()
+    for index, container in enumerate(containers):
+        for place, port in enumerate(sequence(container, "ports")):
+            if not port.get("hostPort"):
+                continue
+            key = f"{port.get('protocol')}/{port.get('hostIP') or ''}/{port['hostPort']}"
+            if key in seen:
+                causes.append(duplicate(f"{path}[{index}].ports[{place}].hostPort", key))
+            seen.add(key)
+    return causes
 
 
 def init_container_causes(container: Json, path: str) -> list[Cause]:
@@ -67,18 +135,6 @@ def init_container_causes(container: Json, path: str) -> list[Cause]:
     text = "may not be set for init containers without restartPolicy=Always"
     names = ("lifecycle", *PROBES)
     return [forbidden_field(f"{path}.{name}", text) for name in names if container.get(name) is not None]
-
-
-def _image_causes(container: Json, path: str) -> list[Cause]:
-    image, policy = container.get("image") or "", container.get("imagePullPolicy")
-    causes = []
-    if not image:
-        causes.append(required(f"{path}.image"))
-    elif image != image.strip():
-        causes.append(invalid(f"{path}.image", image, "must not have leading or trailing whitespace"))
-    if policy not in _PULL_POLICIES:
-        causes.append(unsupported(f"{path}.imagePullPolicy", policy, _PULL_POLICIES))
-    return causes
 
 
 def _ports_causes(container: Json, path: str) -> list[Cause]:

@@ -9,29 +9,36 @@ from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.containers import (
     complete_container,
     container_causes,
+    host_port_causes,
     init_container_causes,
+    running_causes,
+    whitespace_causes,
 )
 from steelyard.local.apiserver.rules.fields import (
     MAX_INT32,
-    NOT_NEGATIVE,
     between,
     duplicate,
     ip_causes,
     is_ip,
-    one_of,
+)
+from steelyard.local.apiserver.rules.placement import AFFINITY, GATES, SPREAD, TOLERATIONS
+from steelyard.local.apiserver.rules.table import (
+    Rule,
+    causes_by,
+    choice,
+    items,
+    named,
+    need,
+    number,
+    part,
+    values,
 )
 from steelyard.local.apiserver.rules.volumes import complete_volume, volume_causes
 from steelyard.types import Json, mapping, sequence
 
 RESTART_POLICIES = ["Always", "OnFailure", "Never"]
 _DNS_POLICIES = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]
-_NAMES = {
-    "nodeName": "subdomain",
-    "hostname": "label",
-    "subdomain": "label",
-    "serviceAccountName": "subdomain",
-}
-_NAMES |= {"runtimeClassName": "subdomain", "schedulerName": "subdomain"}
+_SYSTEMS = ["linux", "windows"]
 _MAY_CHANGE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations")
 _FORBIDDEN = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -53,69 +60,132 @@ def complete_pod_spec(spec: Json) -> None:
     if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
         # Two names of one field, of which the second is the older: clients read either.
         spec |= {"serviceAccountName": account, "serviceAccount": account}
-    for container in containers_of(spec):
+    for container in (*containers_of(spec), *sequence(spec, "ephemeralContainers")):
         complete_container(container)
+    for container in sequence(spec, "containers"):
+        # A policy of its own is for init containers; for others it is behind a gate that is off.
+        container.pop("restartPolicy", None)
+    _drop_image_volumes(spec)
     for volume in sequence(spec, "volumes"):
         complete_volume(volume)
 
 
+def _drop_image_volumes(spec: Json) -> None:
+    """Volumes of images are behind a gate that is off: a real server drops them with their mounts."""
+    dropped = {volume.get("name") for volume in sequence(spec, "volumes") if volume.get("image") is not None}
+    if not dropped:
+        return
+    holders = [(spec, "volumes"), *((container, "volumeMounts") for container in containers_of(spec))]
+    for holder, field in holders:
+        kept = [item for item in sequence(holder, field) if item.get("name") not in dropped]
+        holder.pop(field, None)
+        if kept:
+            holder[field] = kept
+
+
 def pod_spec_causes(spec: Json, path: str) -> list[Cause]:
-    causes = volume_causes(spec, path)
-    volumes = {volume.get("name") or "" for volume in sequence(spec, "volumes")}
-    seen: set[str] = set()
-    if not spec.get("containers"):
+    causes, volumes = volume_causes(spec, path)
+    containers = sequence(spec, "containers")
+    if not containers:
         causes.append(required(f"{path}.containers"))
-    grace = spec.get("terminationGracePeriodSeconds") or 0
-    for field in ("initContainers", "containers"):
+    grace, policy = spec.get("terminationGracePeriodSeconds") or 0, spec.get("restartPolicy") or ""
+    names: set[str] = set()
+    for field in ("containers", "initContainers", "ephemeralContainers"):
         for index, container in enumerate(sequence(spec, field)):
-            where = f"{path}.{field}[{index}]"
-            causes += container_causes(container, where, volumes, grace)
-            causes += init_container_causes(container, where) if field == "initContainers" else []
-            if (name := container.get("name") or "") in seen:
+            where, name = f"{path}.{field}[{index}]", container.get("name") or ""
+            causes += container_causes(container, where, volumes, policy)
+            if name in names:
                 causes.append(duplicate(f"{where}.name", name))
-            seen.add(name)
-    if spec.get("restartPolicy") not in RESTART_POLICIES:
-        causes.append(unsupported(f"{path}.restartPolicy", spec.get("restartPolicy"), RESTART_POLICIES))
-    return causes + _scalar_causes(spec, path)
+            names.add(name)
+            sidecar = field == "initContainers" and container.get("restartPolicy") == "Always"
+            if field == "containers" or sidecar:
+                causes += running_causes(container, where, grace)
+            elif field == "initContainers":
+                causes += init_container_causes(container, where)
+        causes += host_port_causes(containers, f"{path}.containers") if field == "containers" else []
+    return causes + causes_by(_SPEC, spec, path)
 
 
-def _scalar_causes(spec: Json, path: str) -> list[Cause]:
-    """Texts and numbers of the spec itself."""
-    causes = between(spec.get("activeDeadlineSeconds"), f"{path}.activeDeadlineSeconds", 1, MAX_INT32)
-    grace = spec.get("terminationGracePeriodSeconds")
-    if grace is not None and grace < 0:
-        causes.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, NOT_NEGATIVE))
-    causes += one_of(spec.get("dnsPolicy"), f"{path}.dnsPolicy", _DNS_POLICIES)
-    for name, kind in _NAMES.items():
-        if spec.get(name):
-            causes += name_causes(spec[name], f"{path}.{name}", kind)
-    causes += labels_causes(mapping(spec, "nodeSelector"), f"{path}.nodeSelector")
-    for index, alias in enumerate(sequence(spec, "hostAliases")):
-        where = f"{path}.hostAliases[{index}]"
-        causes += ip_causes(alias.get("ip") or "", f"{where}.ip")
-        for number, host in enumerate(sequence(alias, "hostnames")):
-            causes += name_causes(host, f"{where}.hostnames[{number}]")
-    for name in ("fsGroup", "runAsUser", "runAsGroup"):
-        where = f"{path}.securityContext.{name}"
-        causes += between(mapping(spec, "securityContext").get(name), where, 0, MAX_INT32)
-    return causes + _toleration_causes(spec, path)
+def _process_causes(spec: Json, path: str) -> list[Cause]:
+    # A real server holds both in its form of the security context, and names them there.
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        text = "ShareProcessNamespace and HostPID cannot both be enabled"
+        return [invalid(f"{path}.securityContext.shareProcessNamespace", True, text)]
+    return []
 
 
-def _toleration_causes(spec: Json, path: str) -> list[Cause]:
-    causes: list[Cause] = []
-    for index, toleration in enumerate(sequence(spec, "tolerations")):
-        where = f"{path}.tolerations[{index}]"
-        key, operator, effect = (toleration.get(name) or "" for name in ("key", "operator", "effect"))
-        causes += key_causes(key, f"{where}.key") if key else []
-        if not key and operator != "Exists":
-            text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            causes.append(invalid(f"{where}.operator", operator, text))
-        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-            text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            causes.append(invalid(f"{where}.effect", effect, text))
-        causes += one_of(operator or None, f"{where}.operator", ["Equal", "Exists"])
-        causes += one_of(effect or None, f"{where}.effect", ["NoSchedule", "PreferNoSchedule", "NoExecute"])
+def _dns_causes(spec: Json, path: str) -> list[Cause]:
+    if spec.get("dnsPolicy") != "None":
+        return []
+    if spec.get("dnsConfig") is None:
+        return [required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")]
+    text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+    return need("nameservers", detail=text)(spec["dnsConfig"], f"{path}.dnsConfig")
+
+
+def _host_network_causes(spec: Json, path: str) -> list[Cause]:
+    causes = []
+    for index, container in enumerate(sequence(spec, "containers") if spec.get("hostNetwork") else ()):
+        for place, port in enumerate(sequence(container, "ports")):
+            if port.get("hostPort") and port["hostPort"] != port.get("containerPort"):
+                text = "must match `containerPort` when `hostNetwork` is true"
+                where = f"{path}.containers[{index}].ports[{place}].hostPort"
+                causes.append(invalid(where, port["hostPort"], text))
     return causes
+
+
+def _system_causes(spec: Json, path: str) -> list[Cause]:
+    system = spec.get("os")
+    if system is None:
+        return []
+    name = system.get("name") or ""
+    if not name:
+        return [required(f"{path}.os.name")]
+    return [] if name in _SYSTEMS else [unsupported(f"{path}.os", name, _SYSTEMS)]
+
+
+def _selector_causes(spec: Json, path: str) -> list[Cause]:
+    return labels_causes(mapping(spec, "nodeSelector"), f"{path}.nodeSelector")
+
+
+# All but volumes and containers, in the order of a real server.
+_SPEC: tuple[Rule, ...] = (
+    _host_network_causes,
+    choice("restartPolicy", *RESTART_POLICIES, needed=True),
+    choice("dnsPolicy", *_DNS_POLICIES),
+    _selector_causes,
+    part(
+        "securityContext",
+        *(number(name, 0, MAX_INT32) for name in ("fsGroup", "runAsUser", "runAsGroup")),
+        values("supplementalGroups", lambda value, path: between(value, path, 0, MAX_INT32)),
+        choice("fsGroupChangePolicy", "Always", "OnRootMismatch"),
+        choice("supplementalGroupsPolicy", "Merge", "Strict"),
+    ),
+    _process_causes,
+    AFFINITY,
+    _dns_causes,
+    items(
+        "readinessGates",
+        lambda gate, path: key_causes(gate.get("conditionType") or "", f"{path}.conditionType"),
+    ),
+    GATES,
+    SPREAD,
+    named("serviceAccountName"),
+    named("nodeName"),
+    number("activeDeadlineSeconds", 1, MAX_INT32),
+    named("hostname", "label"),
+    named("subdomain", "label"),
+    TOLERATIONS,
+    items(
+        "hostAliases",
+        lambda alias, path: ip_causes(alias.get("ip") or "", f"{path}.ip"),
+        values("hostnames", name_causes),
+    ),
+    named("priorityClassName"),
+    named("runtimeClassName"),
+    choice("preemptionPolicy", "PreemptLowerPriority", "Never", needed=False),
+    _system_causes,
+)
 
 
 def _prepare(pod: Json) -> None:
@@ -149,7 +219,7 @@ def _default(pod: Json) -> None:
 
 def _check(pod: Json, old: Json | None) -> list[Cause]:
     if old is None:
-        return pod_spec_causes(pod["spec"], "spec")
+        return _new_causes(pod["spec"])
     before, after = _frozen(old["spec"]), _frozen(pod["spec"])
     if not before.get("nodeName"):
         # The scheduler's word; a real server takes it from `binding` alone.
@@ -160,11 +230,22 @@ def _check(pod: Json, old: Json | None) -> list[Cause]:
     return _changed_causes(pod["spec"], old["spec"])
 
 
+def _new_causes(spec: Json) -> list[Cause]:
+    causes = pod_spec_causes(spec, "spec") + whitespace_causes(spec, "spec")
+    if spec.get("ephemeralContainers"):
+        causes.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        text = "cannot be set until all schedulingGates have been cleared"
+        causes.append(forbidden_field("spec.nodeName", text))
+    return causes
+
+
 def _changed_causes(spec: Json, before: Json) -> list[Cause]:
     """Checks the fields of a Pod that may change; a value that was stored before its rule existed may stay."""
     causes = []
-    for cause in _scalar_causes(spec, "spec"):
-        if cause not in _scalar_causes(before, "spec"):
+    known = causes_by(_SPEC, before, "spec")
+    for cause in causes_by(_SPEC, spec, "spec"):
+        if cause not in known:
             causes.append(cause)
     for field in ("containers", "initContainers"):
         for index, container in enumerate(sequence(spec, field)):

@@ -35,6 +35,10 @@ def probe_causes(container: Json, path: str) -> list[Cause]:
     for name in PROBES:
         if (probe := container.get(name)) is not None:
             causes += _probe_causes(probe, f"{path}.{name}", once=name in _ONCE)
+            grace = probe.get("terminationGracePeriodSeconds")
+            if name not in _ONCE and grace is not None:
+                text = "must not be set for readinessProbes"
+                causes.append(invalid(f"{path}.{name}.terminationGracePeriodSeconds", grace, text))
     return causes
 
 

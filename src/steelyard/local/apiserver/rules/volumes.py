@@ -1,6 +1,6 @@
 """Volumes of Pods and their mounts: defaults and checks."""
 
-from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.environment import resource_field_causes, volume_field_causes
@@ -8,15 +8,24 @@ from steelyard.local.apiserver.rules.fields import (
     amount_of,
     descending_path,
     duplicate,
-    file_mode,
     needed,
     no_backsteps,
-    one_of,
     unreserved_path,
 )
-from steelyard.types import Json, sequence
+from steelyard.local.apiserver.rules.table import (
+    Rule,
+    causes_by,
+    choice,
+    given,
+    items,
+    named,
+    need,
+    number,
+    part,
+)
+from steelyard.types import Json, mapping, sequence
 
-_HOST_TYPES = [
+_HOST_TYPES = (
     "",
     "BlockDevice",
     "CharDevice",
@@ -25,14 +34,14 @@ _HOST_TYPES = [
     "File",
     "FileOrCreate",
     "Socket",
-]
-_NAMES = {
-    "configMap": "name",
-    "secret": "secretName",
-    "persistentVolumeClaim": "claimName",
-    "hostPath": "path",
-}
-_PROPAGATIONS = ["Bidirectional", "HostToContainer", "None"]
+)
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_READ_ONLY = ("Disabled", "Enabled", "IfPossible")
+_MODE = "must be a number between 0 and 0777 (octal), both inclusive"
+_TOKEN_SECONDS = (
+    "may not specify a duration less than 10 minutes",
+    "may not specify a duration larger than 2^32 seconds",
+)
 
 
 def complete_volume(volume: Json) -> None:
@@ -42,104 +51,173 @@ def complete_volume(volume: Json) -> None:
     for source in ("configMap", "secret", "projected", "downwardAPI"):
         if source in volume:
             defaults(volume[source], defaultMode=0o644)
+    for source in (mapping(volume, "downwardAPI"), *sequence(volume, "projected", "sources")):
+        for item in sequence(source, "items") or sequence(mapping(source, "downwardAPI"), "items"):
+            if reference := item.get("fieldRef"):
+                defaults(reference, apiVersion="v1")
+        if token := source.get("serviceAccountToken"):
+            defaults(token, expirationSeconds=3600)
     if "hostPath" in volume:
         defaults(volume["hostPath"], type="")
 
 
-def volume_causes(spec: Json, path: str) -> list[Cause]:
-    causes: list[Cause] = []
-    seen: set[str] = set()
-    for index, volume in enumerate(sequence(spec, "volumes")):
-        where, name = f"{path}.volumes[{index}]", volume.get("name") or ""
-        causes += name_causes(name, f"{where}.name", "label") if name else [required(f"{where}.name")]
-        if name in seen:
-            causes.append(duplicate(f"{where}.name", name))
-        seen.add(name)
-        causes += _source_causes(volume, where)
-    return causes
+def _path_causes(source: Json, path: str) -> list[Cause]:
+    return unreserved_path(source.get("path") or "", f"{path}.path")
 
 
-def _source_causes(volume: Json, path: str) -> list[Cause]:
-    causes: list[Cause] = []
-    chosen = [way for way in volume if way != "name" and volume[way] is not None]
-    for way in chosen[1:]:
-        causes.append(forbidden_field(f"{path}.{way}", "may not specify more than 1 volume type"))
-    for way in chosen[:1]:
-        source, where = volume[way], f"{path}.{way}"
-        causes += needed(source, where, _NAMES[way]) if way in _NAMES else []
-        causes += file_mode(source.get("defaultMode"), f"{where}.defaultMode")
-        causes += _content_causes(way, source, where)
-    return causes
+def _host_path_causes(source: Json, path: str) -> list[Cause]:
+    if not source.get("path"):
+        return [required(f"{path}.path")]
+    return no_backsteps(source["path"], f"{path}.path") + choice("type", *_HOST_TYPES)(source, path)
 
 
-def _content_causes(way: str, source: Json, path: str) -> list[Cause]:
-    match way:
-        case "configMap" | "secret":
-            return _items_causes(source, path)
-        case "hostPath":
-            causes = no_backsteps(source.get("path") or "", f"{path}.path")
-            return causes + one_of(source.get("type"), f"{path}.type", _HOST_TYPES)
-        case "emptyDir":
-            size = source.get("sizeLimit")
-            if size is None or amount_of(size) >= 0:
-                return []
-            return [forbidden_field(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
-        case "persistentVolumeClaim":
-            # Stricter than a real server, where no claim has such a name: here it is the name of a folder.
-            name = source.get("claimName") or ""
-            return name_causes(name, f"{path}.claimName") if name else []
-        case "downwardAPI":
-            return _fields_causes(source, path)
-        case "projected":
-            return _projected_causes(source, path)
-        case _:
-            return []
-
-
-def _items_causes(source: Json, path: str) -> list[Cause]:
-    causes: list[Cause] = []
-    for index, item in enumerate(sequence(source, "items")):
-        where = f"{path}.items[{index}]"
-        causes += needed(item, where, "key", "path")
-        causes += unreserved_path(item.get("path") or "", f"{where}.path")
-        causes += file_mode(item.get("mode"), f"{where}.mode")
-    return causes
+def _size_causes(source: Json, path: str) -> list[Cause]:
+    size = source.get("sizeLimit")
+    if size is None or amount_of(size) >= 0:
+        return []
+    return [forbidden_field(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
 
 
 def _fields_causes(source: Json, path: str) -> list[Cause]:
-    causes: list[Cause] = []
-    for item in sequence(source, "items"):
-        causes += needed(item, path, "path") + unreserved_path(item.get("path") or "", f"{path}.path")
-        causes += file_mode(item.get("mode"), f"{path}.mode")
-        field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
-        if field is None and resource is None:
-            causes.append(required(path, "one of fieldRef and resourceFieldRef is required"))
-        elif field is not None and resource is not None:
-            text = "fieldRef and resourceFieldRef can not be specified simultaneously"
-            causes.append(invalid(path, "resource", text))
-        elif field is not None:
-            causes += volume_field_causes(field, f"{path}.fieldRef")
-        else:
-            causes += resource_field_causes(resource or {}, f"{path}.resourceFieldRef")
-            if not (resource or {}).get("containerName"):
-                causes.append(required(f"{path}.resourceFieldRef.containerName"))
+    """Files of the Pod's own fields; a real server names no index."""
+    return [
+        cause for item in sequence(source, "items") for cause in causes_by((*_FIELD, _content), item, path)
+    ]
+
+
+def _content(item: Json, path: str) -> list[Cause]:
+    field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
+    if field is None and resource is None:
+        return [required(path, "one of fieldRef and resourceFieldRef is required")]
+    if field is not None:
+        causes = volume_field_causes(field, f"{path}.fieldRef")
+        text = "fieldRef and resourceFieldRef can not be specified simultaneously"
+        return causes + ([invalid(path, "resource", text)] if resource is not None else [])
+    causes = resource_field_causes(resource or {}, f"{path}.resourceFieldRef")
+    return need("containerName")(resource or {}, f"{path}.resourceFieldRef") + causes
+
+
+def _nfs_causes(source: Json, path: str) -> list[Cause]:
+    causes = need("server", "path")(source, path)
+    if not (source.get("path") or "").startswith("/"):
+        causes.append(invalid(f"{path}.path", source.get("path") or "", "must be an absolute path"))
     return causes
 
 
-def _projected_causes(source: Json, path: str) -> list[Cause]:
+def _flocker_causes(source: Json, path: str) -> list[Cause]:
+    if not source.get("datasetName") and not source.get("datasetUUID"):
+        return [required(path, "one of datasetName and datasetUUID is required")]
+    if source.get("datasetName") and source.get("datasetUUID"):
+        text = "datasetName and datasetUUID can not be specified simultaneously"
+        return [invalid(path, "resource", text)]
+    return []
+
+
+def _fibre_causes(source: Json, path: str) -> list[Cause]:
+    names, ids = source.get("targetWWNs"), source.get("wwids")
+    where = f"{path}.targetWWNs"
+    if not names and not ids:
+        return [required(where, "must specify either targetWWNs or wwids, but not both")]
+    if names and ids:
+        return [invalid(where, names, "targetWWNs and wwids can not be specified simultaneously")]
+    return number("lun", 0, 255)(source, path) if names else []
+
+
+def _token_causes(token: Json, path: str) -> list[Cause]:
+    seconds, causes = token.get("expirationSeconds") or 0, []
+    for wrong, text in zip((seconds < 600, seconds > 1 << 32), _TOKEN_SECONDS, strict=True):
+        causes += [invalid(f"{path}.expirationSeconds", seconds, text)] if wrong else []
+    # A real server names the volume and not the source.
+    volume = path.partition(".sources[")[0]
+    return causes + need("path")(token, volume) + _path_causes(token, volume)
+
+
+_FILE_MODE = number("mode", 0, 0o777, _MODE)
+_DEFAULT_MODE = number("defaultMode", 0, 0o777, _MODE)
+_FIELD: tuple[Rule, ...] = (need("path"), _path_causes, _FILE_MODE)
+_ITEMS = items("items", need("key", "path"), _path_causes, _FILE_MODE)
+_PARTITION = number("partition", 0, 255, "must be between 1 and 255, inclusive")
+_SECRET = part("secretRef", need("name"))
+# In the order of a real server: of two ways the first counts, and the second is one too many.
+_SOURCES: dict[str, tuple[Rule, ...]] = {
+    "emptyDir": (_size_causes,),
+    "hostPath": (_host_path_causes,),
+    "gitRepo": (need("repository"), given("directory", descending_path)),
+    "gcePersistentDisk": (need("pdName"), _PARTITION),
+    "awsElasticBlockStore": (need("volumeID"), _PARTITION),
+    "secret": (need("secretName"), _DEFAULT_MODE, _ITEMS),
+    "nfs": (_nfs_causes,),
+    "iscsi": (need("targetPortal", "iqn"), number("lun", 0, 255)),
+    "glusterfs": (need("endpoints", "path"),),
+    "flocker": (_flocker_causes,),
+    # Stricter than a real server, where no claim has such a name: here it is the name of a folder.
+    "persistentVolumeClaim": (need("claimName"), named("claimName")),
+    "rbd": (need("monitors", "image"),),
+    "cinder": (need("volumeID"), _SECRET),
+    "cephfs": (need("monitors"),),
+    "quobyte": (
+        need("registry", detail="must be a host:port pair or multiple pairs separated by commas"),
+        need("volume"),
+    ),
+    "downwardAPI": (_DEFAULT_MODE, _fields_causes),
+    "fc": (_fibre_causes,),
+    "flexVolume": (need("driver"),),
+    "configMap": (need("name"), _DEFAULT_MODE, _ITEMS),
+    "azureFile": (need("secretName", "shareName"),),
+    "vsphereVolume": (need("volumePath"),),
+    "photonPersistentDisk": (need("pdID"),),
+    "portworxVolume": (need("volumeID"),),
+    "azureDisk": (need("diskName", "diskURI"),),
+    "storageos": (
+        need("volumeName"),
+        named("volumeName", "label"),
+        named("volumeNamespace", "label"),
+        _SECRET,
+    ),
+    "projected": (
+        _DEFAULT_MODE,
+        items(
+            "sources",
+            part("secret", need("name"), _ITEMS),
+            part("configMap", need("name"), _ITEMS),
+            part("downwardAPI", _fields_causes),
+            part("serviceAccountToken", _token_causes),
+        ),
+    ),
+    "scaleIO": (need("gateway", "system", "volumeName"),),
+    "csi": (need("driver"), part("nodePublishSecretRef", need("name"))),
+    "ephemeral": (need("volumeClaimTemplate"),),
+}
+# Paths that a real server spells otherwise than the fields: of the source's own faults, and of one too many.
+_SPELLED = {"gcePersistentDisk": "persistentDisk"}
+_SPELLED_TWICE = {"downwardAPI": "downwarAPI", "cephfs": "cephFS"}
+
+
+def volume_causes(spec: Json, path: str) -> tuple[list[Cause], set[str]]:
+    """Faults of the volumes, and the names of those that have none: of others no mount is known."""
     causes: list[Cause] = []
-    for index, entry in enumerate(sequence(source, "sources")):
-        where = f"{path}.sources[{index}]"
-        for way in ("configMap", "secret"):
-            if entry.get(way) is not None:
-                causes += needed(entry[way], f"{where}.{way}", "name") + _items_causes(
-                    entry[way], f"{where}.{way}"
-                )
-        if entry.get("downwardAPI") is not None:
-            causes += _fields_causes(entry["downwardAPI"], f"{where}.downwardAPI")
-        if (token := entry.get("serviceAccountToken")) is not None:
-            causes += needed(token, f"{where}.serviceAccountToken", "path")
-            causes += unreserved_path(token.get("path") or "", f"{where}.serviceAccountToken.path")
+    names: set[str] = set()
+    for index, volume in enumerate(sequence(spec, "volumes")):
+        where, name = f"{path}.volumes[{index}]", volume.get("name") or ""
+        own = _source_causes(volume, where)
+        own += name_causes(name, f"{where}.name", "label") if name else [required(f"{where}.name")]
+        if name in names:
+            own.append(duplicate(f"{where}.name", name))
+        if not own:
+            names.add(name)
+        causes += own
+    return causes, names
+
+
+def _source_causes(volume: Json, path: str) -> list[Cause]:
+    chosen = [way for way in _SOURCES if volume.get(way) is not None]
+    if not chosen:
+        return [required(path, "must specify a volume type")]
+    first, *others = chosen
+    causes = causes_by(_SOURCES[first], volume[first], f"{path}.{_SPELLED.get(first, first)}")
+    for way in others:
+        where = f"{path}.{_SPELLED_TWICE.get(way, way)}"
+        causes.append(forbidden_field(where, "may not specify more than 1 volume type"))
     return causes
 
 
@@ -150,7 +228,7 @@ def mount_causes(container: Json, path: str, volumes: set[str]) -> list[Cause]:
         where = f"{path}.volumeMounts[{index}]"
         name, point = mount.get("name") or "", mount.get("mountPath") or ""
         causes += needed(mount, where, "name")
-        if name and name not in volumes:
+        if name not in volumes:
             causes.append(Cause(f"{where}.name", f'Not found: "{name}"', "FieldValueNotFound"))
         causes += needed(mount, where, "mountPath")
         # Of two volumes at one place the second would hide the first.
@@ -162,6 +240,20 @@ def mount_causes(container: Json, path: str, volumes: set[str]) -> list[Cause]:
         if mount.get("subPath") and mount.get("subPathExpr"):
             text = "subPathExpr and subPath are mutually exclusive"
             causes.append(invalid(f"{where}.subPathExpr", mount["subPathExpr"], text))
-        propagation = mount.get("mountPropagation")
-        causes += one_of(propagation, f"{path}.volumeMounts.mountPropagation", _PROPAGATIONS)
+        causes += choice("mountPropagation", *_PROPAGATIONS)(mount, f"{path}.volumeMounts")
+        causes += _read_only_causes(mount, f"{path}.volumeMounts.recursiveReadOnly")
+    return causes
+
+
+def _read_only_causes(mount: Json, path: str) -> list[Cause]:
+    """Faults of a mount that is to be read-only with all that is mounted below it."""
+    wanted = mount.get("recursiveReadOnly")
+    if wanted not in (None, *_READ_ONLY):
+        return [unsupported(path, wanted, list(_READ_ONLY))]
+    causes = []
+    if wanted in _READ_ONLY[1:] and not mount.get("readOnly"):
+        causes.append(forbidden_field(path, "may only be specified when readOnly is true"))
+    if wanted in _READ_ONLY[1:] and mount.get("mountPropagation") not in (None, "None"):
+        text = "may only be specified when mountPropagation is None or not specified"
+        causes.append(forbidden_field(path, text))
     return causes

@@ -1,9 +1,9 @@
 """Jobs, Deployments and ReplicaSets."""
 
-from steelyard.kube.objects import labels_of
+from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
-from steelyard.local.apiserver.names import labels_causes
+from steelyard.local.apiserver.names import annotations_causes, labels_causes
 from steelyard.local.apiserver.rules.common import (
     defaults,
     immutable,
@@ -32,8 +32,12 @@ def complete_template(obj: Json) -> Json:
 def template_causes(obj: Json, *, policies: list[str]) -> list[Cause]:
     template = obj["spec"]["template"]
     path = "spec.template"
-    causes = labels_causes(field_of(template, "metadata", "labels") or {}, f"{path}.labels")
+    causes = labels_causes(labels_of(template), f"{path}.labels")
+    causes += annotations_causes(annotations_of(template), f"{path}.annotations")
     causes += pod_spec_causes(template["spec"], f"{path}.spec")
+    if template["spec"].get("ephemeralContainers"):
+        text = "ephemeral containers not allowed in pod template"
+        causes.append(forbidden_field(f"{path}.spec.ephemeralContainers", text))
     # A policy that does not exist at all has been named by the checks of the Pod already.
     if not causes and template["spec"]["restartPolicy"] not in policies:
         causes.append(unsupported(f"{path}.spec.restartPolicy", template["spec"]["restartPolicy"], policies))
@@ -153,7 +157,13 @@ def _prepare_replica_set(obj: Json) -> None:
 def _check_replica_set(obj: Json, old: Json | None) -> list[Cause]:
     spec = obj["spec"]
     causes = not_negative(spec, "spec", "replicas", "minReadySeconds", "revisionHistoryLimit")
-    causes += selector_causes(spec.get("selector"), "spec.selector")
+    selector = selector_causes(spec.get("selector"), "spec.selector")
+    causes += selector
+    if selector and spec.get("selector"):
+        # A template is no Pod of a selector that selects nothing: it is not looked at.
+        text = "invalid label selector"
+        unreadable = any(cause.field != "spec.selector" for cause in selector)
+        return [*causes, invalid("spec.selector", spec["selector"], text)] if unreadable else causes
     causes += [] if causes else match_causes(obj)
     causes += template_causes(obj, policies=["Always"])
     if field_of(spec, "template", "spec", "activeDeadlineSeconds") is not None:
