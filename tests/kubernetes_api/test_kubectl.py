@@ -36,8 +36,8 @@ class Kubectl:
         command = [*self._command, *words]
         return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen([*self._command, *words], stdout=subprocess.PIPE, text=True)
+    def start(self, *words: str, stderr: int | None = None) -> subprocess.Popen[str]:
+        return subprocess.Popen([*self._command, *words], stdout=subprocess.PIPE, stderr=stderr, text=True)
 
 
 @pytest.fixture

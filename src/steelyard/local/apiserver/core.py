@@ -22,7 +22,7 @@ from steelyard.local.apiserver.access.users import User
 from steelyard.local.apiserver.answers import ATTEMPTS, Pending
 from steelyard.local.apiserver.discovery import Discovery
 from steelyard.local.apiserver.errors import Refusal
-from steelyard.local.apiserver.execution import Execution, execution_of
+from steelyard.local.apiserver.execution import execution_of
 from steelyard.local.apiserver.health import HEALTH, health_response
 from steelyard.local.apiserver.logs import PodLogs
 from steelyard.local.apiserver.messages import Request, Response, json_response
@@ -33,6 +33,8 @@ from steelyard.local.apiserver.rest import Rest, Target
 from steelyard.local.apiserver.reviews import KINDS as REVIEWS
 from steelyard.local.apiserver.reviews import Reviews
 from steelyard.local.apiserver.store import Store
+from steelyard.local.apiserver.streams.forwarding import forwarding_of
+from steelyard.local.apiserver.streams.session import Session, check_upgrade
 from steelyard.local.apiserver.subresources import bind, evict
 from steelyard.local.faults import Faults
 
@@ -69,13 +71,16 @@ class Core:
         self.figures.registry.register(self.faults)
         self.figures.look_up("objects", self._count_objects)
 
-    async def execution(self, request: Request) -> Execution | Response:
-        """Return what a request of `exec` is to run, or the refusal."""
+    async def session(self, request: Request) -> Session | Response:
+        """Return what a request of `exec` or `portforward` connects to, or the refusal."""
         parts = [segment for segment in request.path.split("/") if segment]
         try:
             self._authorize(request)
             target = self._target("", "v1", parts[2:])
             item = self.rest.objects.item(target.kind, target.key)
+            check_upgrade(request, target.subresource)
+            if target.subresource == "portforward":
+                return forwarding_of(self.pods, request, item)
             return execution_of(self.pods, sys.executable, request, item)
         except Refusal as refusal:
             return await self._refused(refusal)

@@ -42,17 +42,19 @@ class Execution:
     stdout: bool
     stderr: bool
     tty: bool
+    protocols = PROTOCOLS
+
+    async def run(self, protocol: str | None, messages: AsyncIterator[bytes], send: Send) -> None:
+        await execute(self, messages, send)
 
 
 def execution_of(pods: Path | None, python: str, request: Request, item: Item) -> Execution:
     if pods is None:
         raise errors.not_implemented("this server has no folder of Pods, and so nothing to run commands in")
-    if request.headers.get("upgrade", "").lower() != "websocket":
-        raise errors.not_implemented("this server serves pods/exec over WebSocket alone")
     streams = {name: request.flag(name) for name in ("stdin", "stdout", "stderr", "tty")}
     if not any(streams[name] for name in ("stdin", "stdout", "stderr")):
         raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
-    if not request.command:
+    if not request.repeated("command"):
         raise errors.bad_request("you must specify a command")
     container = container_of(item.parsed(), request.query.get("container", ""))
     folder = PodFolder(pods / item.uid)
@@ -62,7 +64,7 @@ def execution_of(pods: Path | None, python: str, request: Request, item: Item) -
     intent = folder.base(container, run.attempt).with_suffix(".json")
     # With our own pid the command ends when this server dies, also before it has asked the kernel for that.
     inside = (str(intent), str(run.pid), str(os.getpid()))
-    command = (python, "-I", "-S", "-c", program("exec_main"), *inside, *request.command)
+    command = (python, "-I", "-S", "-c", program("exec_main"), *inside, *request.repeated("command"))
     return Execution(command, run.pid, **streams)
 
 

@@ -21,9 +21,15 @@ class Request:
     headers: Mapping[str, str]
     body: bytes
     user: User
-    command: tuple[str, ...] = ()  # of `exec`: the one parameter that is given several times
     warnings: list[str] = field(default_factory=list)  # of the answer, whether it is a refusal or not
     answers: Answers = field(default_factory=Answers)
+    several: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # parameters that may come several times
+
+    def repeated(self, name: str) -> tuple[str, ...]:
+        """All values of a parameter that may be given several times."""
+        return self.several.get(name, ())
 
     def flag(self, name: str) -> bool:
         # Kubernetes' rule: a parameter that is there is true, also without a value, unless it says false or 0.

@@ -13,15 +13,15 @@ from multidict import CIMultiDict
 from steelyard.local.apiserver.access.authentication import Authentication
 from steelyard.local.apiserver.access.users import ANONYMOUS, User
 from steelyard.local.apiserver.core import MAX_BODY, Core
-from steelyard.local.apiserver.errors import Refusal
-from steelyard.local.apiserver.execution import PROTOCOLS, Execution, execute
+from steelyard.local.apiserver.errors import Refusal, bad_request
 from steelyard.local.apiserver.health import HEALTH
 from steelyard.local.apiserver.messages import Request, Response, json_response
+from steelyard.local.apiserver.streams.session import Session
 
 _OPEN = frozenset(f"/{path}" for path in HEALTH) | {"/version", "/version/"}
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_EXEC = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/exec")
+_SESSION = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|portforward)")
 
 
 class Transport:
@@ -52,12 +52,10 @@ class Transport:
         headers = {name.lower(): value for name, value in request.headers.items()}
         incoming = Request(request.method, request.path, dict(request.query), headers, body, user)
         # SPDY, which older clients speak, comes by POST: it is told there that only WebSocket is served.
-        if request.method in ("GET", "POST") and _EXEC.fullmatch(request.path):
-            incoming = replace(incoming, command=tuple(request.query.getall("command", ())))
-            execution = await self._core.execution(incoming)
-            return (
-                await _executed(request, execution) if isinstance(execution, Execution) else _whole(execution)
-            )
+        if request.method in ("GET", "POST") and _SESSION.fullmatch(request.path):
+            several = {name: tuple(request.query.getall(name)) for name in request.query}
+            session = await self._core.session(replace(incoming, several=several))
+            return _whole(session) if isinstance(session, Response) else await _connected(request, session)
         response = await self._core.handle(incoming)
         if isinstance(response.body, bytes):
             return _whole(response)
@@ -82,9 +80,13 @@ async def _body(request: web.BaseRequest) -> bytes | None:
     return bytes(body)
 
 
-async def _executed(request: web.BaseRequest, wanted: Execution) -> web.StreamResponse:
-    """A command over WebSocket, until it or its caller is gone."""
-    socket = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=0)
+async def _connected(request: web.BaseRequest, session: Session) -> web.StreamResponse:
+    """A session over WebSocket, until it or its caller is gone."""
+    offered = [name.strip() for name in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if name]
+    if offered and not set(offered) & set(session.protocols):
+        text = f"none of the protocols {', '.join(offered)} is served: use {' or '.join(session.protocols)}"
+        return _whole(json_response(bad_request(text).status(), 400))
+    socket = web.WebSocketResponse(protocols=session.protocols, max_msg_size=0)
     await socket.prepare(request)
 
     async def messages() -> AsyncIterator[bytes]:
@@ -95,7 +97,7 @@ async def _executed(request: web.BaseRequest, wanted: Execution) -> web.StreamRe
                 yield message.data.encode()
 
     with suppress(ConnectionError):
-        await execute(wanted, messages(), socket.send_bytes)
+        await session.run(socket.ws_protocol, messages(), socket.send_bytes)
     await socket.close()
     return socket
 

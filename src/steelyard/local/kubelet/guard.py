@@ -7,7 +7,6 @@ is gets asked only when one is new.
 import asyncio
 import logging
 import os
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -62,22 +61,6 @@ def listeners(tables: tuple[str, ...] = ("/proc/net/tcp", "/proc/net/tcp6")) -> 
             listeners_ |= more
         os.close(fd)
     return listeners_
-
-
-def inodes_of(pid: int) -> set[int]:
-    """The sockets that a process holds."""
-    inodes = set()
-    try:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            try:
-                target = os.readlink(f"/proc/{pid}/fd/{fd}")
-            except OSError:
-                continue
-            if match := re.fullmatch(r"socket:\[(\d+)\]", target):
-                inodes.add(int(match[1]))
-    except OSError:
-        return set()
-    return inodes
 
 
 class Guard:
@@ -137,7 +120,7 @@ class Guard:
         ports = {listener.inode: listener.port for listener in fresh}
         for name, shim in worker.containers.shim_pids().items():
             for pid in processes.tree([shim], parents) - {shim}:
-                for inode in inodes_of(pid) & ports.keys():
+                for inode in processes.sockets_of(pid) & ports.keys():
                     worker.fail(
                         Failure(
                             "BoundToAllAddresses",

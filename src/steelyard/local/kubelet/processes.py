@@ -61,6 +61,23 @@ def descendants(pid: int) -> set[int]:
     return tree([pid], parents()) - {pid}
 
 
+def sockets_of(pid: int) -> set[int]:
+    """Inodes of the sockets that a process holds; empty where it is gone, or another user's."""
+    inodes: set[int] = set()
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return inodes
+    for name in names:
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(int(target[8:-1]))
+    return inodes
+
+
 def resident(pids: Iterable[int]) -> int:
     """Bytes of memory that the processes hold; shared pages count once each process."""
     pages = 0
