@@ -205,10 +205,10 @@ async def test_a_missing_config_map_is_waited_for(machine: Machine) -> None:
 
 
 async def test_a_volume_of_another_kind_is_refused_by_name(machine: Machine) -> None:
-    pod = await machine.run(make_pod(volumes=[{"name": "all", "projected": {"sources": []}}]))
+    pod = await machine.run(make_pod(volumes=[{"name": "all", "nfs": {"server": "s", "path": "/"}}]))
     assert phase(pod) == "Failed"
     assert pod["status"]["reason"] == "NotImplemented"
-    assert "volume 'all': projected" in pod["status"]["message"]
+    assert "volume 'all': nfs" in pod["status"]["message"]
 
 
 async def test_the_deadline_of_a_pod(machine: Machine) -> None:
@@ -289,3 +289,16 @@ async def test_a_taint_ends_a_running_pod_that_does_not_tolerate_it(machine: Mac
     taint = {"key": "maintenance", "effect": "NoExecute"}
     await machine.cluster.patch(NODES, machine.config.node, {"spec": {"taints": [taint]}})
     await machine.until_gone()
+
+
+async def test_a_container_called_volumes_has_a_folder_of_its_own(machine: Machine) -> None:
+    mount = {"volumeMounts": [{"name": "0", "mountPath": "/shared"}]}
+    containers = [
+        make_container("echo one > /shared/file; cat /shared/file", name="volumes", **mount),
+        make_container(
+            "while ! test -s /shared/file; do sleep 0.05; done; cat /shared/file", name="other", **mount
+        ),
+    ]
+    pod = await machine.run(make_pod(*containers, volumes=[{"name": "0", "emptyDir": {}}]))
+    assert phase(pod) == "Succeeded"
+    assert machine.log(pod, "volumes") == machine.log(pod, "other") == ["one"]

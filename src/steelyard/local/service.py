@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from steelyard.figures import Figures
 from steelyard.gpu_settings import GpuSettings
@@ -66,7 +67,9 @@ async def run_kubernetes(
         cluster = await connect(state.kubeconfig)
         try:
             await apply_crds(cluster)
-            node = replace(kubelet_config(state, network), gpus=gpu_settings(settings, state))
+            where = urlsplit(server.url)
+            api = (where.hostname or "127.0.0.1", where.port or 443)
+            node = replace(kubelet_config(state, network), gpus=gpu_settings(settings, state), api=api)
             await _run_parts(cluster, state, node, stop, ready, faults, figures)
             if end_pods.is_set():
                 from steelyard.local.kubelet.stopping import stop_all_pods

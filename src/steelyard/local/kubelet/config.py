@@ -33,6 +33,7 @@ class KubeletConfig:
     crash_backoff: float = 10.0  # seconds before the second restart; doubles up to 30 times that
     gpus: "GpuSettings | None" = None  # None: the defaults
     finder: Finder | None = None  # finds GPUs; None: NVIDIA's
+    api: tuple[str, int] | None = None  # where the API server answers, told to Pods that get a token
     interval: float = 0.5  # between two looks at listening sockets and memory, only while Pods run
 
     @property

@@ -15,7 +15,7 @@ _REFERENCE = re.compile(r"\$(\$|\(([^()\s]*)\))")
 
 Objects = Mapping[
     tuple[str, str], Json | None
-]  # by (ConfigMap or Secret, name); None: there is no such object
+]  # by (ConfigMap, Secret or Token, name); None: there is no such object
 
 
 class ConfigMissing(Exception):
@@ -57,6 +57,7 @@ def field(path: str, pod: Json, facts: Facts) -> str:
         "status.podIP": facts.pod_ip,
         "status.podIPs": facts.pod_ip,
         "status.hostIP": facts.host_ip,
+        "status.hostIPs": facts.host_ip,
     }
     if path in plain:
         return str(plain[path])
@@ -94,8 +95,17 @@ def contents(kind: str, name: str, objects: Objects, optional: bool) -> dict[str
     return {**{key: str(value).encode() for key, value in data.items()}, **binary}
 
 
+def _texts(kind: str, reference: Json, objects: Objects) -> dict[str, bytes] | None:
+    """The keys that a variable can have: `binaryData` of a ConfigMap is for volumes alone."""
+    values = contents(kind, reference["name"], objects, bool(reference.get("optional")))
+    if values is None or kind == "Secret":
+        return values
+    binary = mapping(objects.get((kind, reference["name"])), "binaryData")
+    return {key: value for key, value in values.items() if key not in binary}
+
+
 def _from_key(kind: str, source: Json, objects: Objects) -> str | None:
-    values = contents(kind, source["name"], objects, bool(source.get("optional")))
+    values = _texts(kind, source, objects)
     if values is None or source["key"] not in values:
         if source.get("optional"):
             return None
@@ -130,7 +140,7 @@ def environment(container: Json, pod: Json, facts: Facts, objects: Objects) -> d
     for source in sequence(container, "envFrom"):
         kind = "ConfigMap" if "configMapRef" in source else "Secret"
         reference = source["configMapRef" if kind == "ConfigMap" else "secretRef"]
-        values = contents(kind, reference["name"], objects, bool(reference.get("optional"))) or {}
+        values = _texts(kind, reference, objects) or {}
         prefix, name = source.get("prefix", ""), reference["name"]
         env |= {prefix + key: _text(value, key, kind, name) for key, value in values.items()}
     for variable in sequence(container, "env"):
@@ -159,8 +169,16 @@ def _references(pod: Json) -> Iterator[tuple[str, str]]:
             for field_name, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
                 if field_name in mapping(variable, "valueFrom"):
                     yield kind, variable["valueFrom"][field_name]["name"]
+    yield from _references_of_volumes(spec)
+
+
+def _references_of_volumes(spec: Json) -> Iterator[tuple[str, str]]:
     for volume in sequence(spec, "volumes"):
         if "configMap" in volume:
             yield "ConfigMap", volume["configMap"]["name"]
         if "secret" in volume:
             yield "Secret", volume["secret"]["secretName"]
+        for part in sequence(volume, "projected", "sources"):
+            for field_name, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
+                if field_name in part:
+                    yield kind, part[field_name]["name"]

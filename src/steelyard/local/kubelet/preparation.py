@@ -7,13 +7,14 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import NotFound
 from steelyard.kube.resource import CONFIG_MAPS, SECRETS
 from steelyard.local.gpus.gpus import Gpus
-from steelyard.local.kubelet import images, network, shim, volumes
+from steelyard.local.kubelet import images, network, shim, tokens, volumes
 from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.env import Facts, Objects, environment, expand, references
@@ -43,6 +44,9 @@ async def fetch_objects(cluster: Cluster, pod: Json) -> Objects:
             )
         except NotFound:
             objects[kind, name] = None
+    for _, source in volumes.token_sources(pod):
+        with suppress(NotFound):  # the account is not there; the container waits for it
+            objects[volumes.token_key(source)] = {"token": await tokens.issue(cluster, pod, source)}
     return objects
 
 
@@ -113,6 +117,7 @@ class RunPreparer:
             "argv": _argv(container, image, env, moved),
             "env": {
                 **self._base_env(pod, image, home),
+                **tokens.variables(pod, self.config.api),
                 **{name: rewrite(value, moved) for name, value in env.items()},
                 # After the manifest's: one that names GPUs itself would take those of others.
                 **self.gpus.variables(pod, container),
@@ -149,7 +154,7 @@ class RunPreparer:
         if volumes.kind_of(volume) == "persistentVolumeClaim":
             return volumes.claimed(self.config.claims / pod["metadata"]["namespace"], volume)
         files = volumes.files_of(volume, pod, facts, objects)
-        return volumes.make(volume, files, self.folder.path / "volumes" / volume["name"])
+        return volumes.make(volume, files, self.folder.volume(pod, volume["name"]))
 
     def _mounts(
         self, container: Json, pod: Json, folders: Mapping[str, Path], base: Path, env: Mapping[str, str]

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet import processes, shim
 from steelyard.types import Json
 
@@ -93,6 +94,12 @@ class PodFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def volume(self, pod: Json, name: str) -> Path:
+        """Return the folder of one of the Pod's volumes."""
+        # A container may be called `volumes`, and its runs lie in a folder of that name.
+        taken = any(container["name"] == "volumes" for container in containers_of(pod["spec"]))
+        return self.path / (".volumes" if taken else "volumes") / name
 
     def base(self, container: str, attempt: int) -> Path:
         """The path of a run's files, without their endings."""

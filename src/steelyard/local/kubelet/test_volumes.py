@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.local.kubelet import volumes
-from steelyard.local.kubelet.env import ConfigMissing, Facts, Objects, Unsupported, environment
+from steelyard.local.kubelet.env import ConfigMissing, Facts, Objects, Unsupported, environment, references
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.types import Json
 
@@ -75,3 +75,55 @@ def test_a_variable_holds_no_bytes_that_are_no_text(whole: bool) -> None:
     container = make_container(env=env, envFrom=[{"secretRef": {"name": "keys"}}] if whole else [])
     with pytest.raises(ConfigMissing, match="key 'key' of secret 'keys' is not text"):
         environment(container, make_pod(container), Facts("127.200.0.7", "127.0.0.1", "node"), objects)
+
+
+def test_binary_data_of_a_config_map_is_for_volumes_alone() -> None:
+    objects: Objects = {("ConfigMap", "c"): {"data": {"a": "1"}, "binaryData": {"b": "Mg=="}}}
+    container = make_container(envFrom=[{"configMapRef": {"name": "c"}}])
+    facts = Facts("127.200.0.7", "127.0.0.1", "node")
+    assert environment(container, make_pod(container), facts, objects) == {"a": "1"}
+    reference = {"configMapKeyRef": {"name": "c", "key": "b"}}
+    container = make_container(env=[{"name": "B", "valueFrom": reference}])
+    with pytest.raises(ConfigMissing, match="couldn't find key 'b'"):
+        environment(container, make_pod(container), facts, objects)
+    volume = {"name": "v", "configMap": {"name": "c"}}
+    assert volumes.files_of(volume, make_pod(), facts, objects) == {"a": b"1", "b": b"2"}
+
+
+def test_a_projected_volume_holds_the_files_of_all_its_sources(tmp_path: Path) -> None:
+    token: Json = {"path": "token", "audience": "vault"}
+    field = {"path": "labels/name", "fieldRef": {"fieldPath": "metadata.labels['app']"}}
+    sources = [
+        {"configMap": {"name": "c", "items": [{"key": "a", "path": "conf/a", "mode": 0o400}]}},
+        {"secret": {"name": "s"}},
+        {"downwardAPI": {"items": [field]}},
+        {"serviceAccountToken": token},
+    ]
+    volume: Json = {"name": "v", "projected": {"defaultMode": 0o440, "sources": sources}}
+    objects: Objects = {
+        ("ConfigMap", "c"): {"data": {"a": "1", "b": "2"}},
+        ("Secret", "s"): {"data": {"key": "Mw=="}},
+        volumes.token_key(token): {"token": "t"},
+    }
+    pod = make_pod(volumes=[volume])
+    pod["metadata"]["uid"] = "u"
+    assert references(pod) == {("ConfigMap", "c"), ("Secret", "s")}
+    files = volumes.files_of(volume, pod, Facts("127.200.0.7", "127.0.0.1", "node"), objects)
+    assert files == {"conf/a": b"1", "key": b"3", "labels/name": b"pod", "token": b"t"}
+    folder = volumes.make(volume, files, tmp_path / "v")
+    assert [(folder / name).stat().st_mode & 0o777 for name in ("conf/a", "key")] == [0o400, 0o440]
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        pytest.param({"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["db"]}]}, "hostAliases", id="hostAliases"),
+        pytest.param(
+            {"volumes": [{"name": "v", "projected": {"sources": [{"clusterTrustBundle": {}}]}}]},
+            "clusterTrustBundle", id="a source that nothing serves",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_pod_cannot_have_is_refused_by_name(spec: Json, text: str) -> None:
+    with pytest.raises(Unsupported, match=f"{text} is not implemented on one machine"):
+        volumes.check(make_pod(**spec))

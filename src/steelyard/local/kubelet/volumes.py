@@ -20,7 +20,8 @@ from steelyard.local.kubelet.probes import PROBES
 from steelyard.local.kubelet.splice import Mount
 from steelyard.types import Json, mapping, sequence
 
-_KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI", "persistentVolumeClaim")
+_KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI", "persistentVolumeClaim", "projected")
+_PROJECTED = frozenset({"configMap", "secret", "downwardAPI", "serviceAccountToken"})
 _WRITABLE = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"})
 _HOST_TYPES = {
     "Directory": Path.is_dir,
@@ -37,8 +38,10 @@ def kind_of(volume: Json) -> str:
     # Kubernetes' default for a volume that names no source.
     if not kinds:
         return "emptyDir"
-    if kinds[0] not in _KINDS:
-        raise Unsupported(f"volume {volume['name']!r}: {kinds[0]} is not implemented on one machine")
+    parts = [key for part in sequence(mapping(volume, "projected"), "sources") for key in part]
+    for kind in (kinds[0], *(part for part in parts if part not in _PROJECTED)):
+        if kind not in _KINDS:
+            raise Unsupported(f"volume {volume['name']!r}: {kind} is not implemented on one machine")
     return kinds[0]
 
 
@@ -64,8 +67,46 @@ def files_of(volume: Json, pod: Json, facts: Facts, objects: Objects) -> dict[st
         values = contents("Secret", source["secretName"], objects, bool(source.get("optional")))
         return _chosen(source, values or {}, "secret")
     if kind == "downwardAPI":
-        return {item["path"]: _field_text(item, pod, facts).encode() for item in sequence(source, "items")}
-    return {}
+        return _fields(source, pod, facts)
+    files: dict[str, bytes] = {}
+    for part in sequence(source, "sources"):
+        files |= _projected(part, pod, facts, objects)
+    return files
+
+
+def _projected(part: Json, pod: Json, facts: Facts, objects: Objects) -> dict[str, bytes]:
+    """Return the files of one source of a projected volume."""
+    for field_name, kind, what in (("configMap", "ConfigMap", "config"), ("secret", "Secret", "secret")):
+        if field_name in part:
+            source = part[field_name]
+            values = contents(kind, source["name"], objects, bool(source.get("optional")))
+            return _chosen(source, values or {}, what)
+    if "downwardAPI" in part:
+        return _fields(part["downwardAPI"], pod, facts)
+    source = part["serviceAccountToken"]
+    token = objects.get(token_key(source))
+    if token is None:
+        raise ConfigMissing(f"there is no token for {source['path']!r} yet")
+    return {source["path"]: str(token["token"]).encode()}
+
+
+def token_key(source: Json) -> tuple[str, str]:
+    """Return the name under which `fetch_objects` puts the token of a projected volume."""
+    return "Token", f"{source.get('audience') or ''} {source.get('expirationSeconds') or ''}"
+
+
+def token_sources(pod: Json) -> list[tuple[Json, Json]]:
+    """Return the volumes with tokens, each with a source of it."""
+    return [
+        (volume, part["serviceAccountToken"])
+        for volume in sequence(pod["spec"], "volumes")
+        for part in sequence(mapping(volume, "projected"), "sources")
+        if "serviceAccountToken" in part
+    ]
+
+
+def _fields(source: Json, pod: Json, facts: Facts) -> dict[str, bytes]:
+    return {item["path"]: _field_text(item, pod, facts).encode() for item in sequence(source, "items")}
 
 
 def _field_text(item: Json, pod: Json, facts: Facts) -> str:
@@ -100,13 +141,22 @@ def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         source = volume[kind_of(volume)]
-        items = sequence(source, "items")
+        items = [*sequence(source, "items"), *_projected_items(source)]
         own = next((item["mode"] for item in items if item["path"] == relative and "mode" in item), None)
         path.chmod(int(source.get("defaultMode", 0o644) if own is None else own))
     # Kubernetes opens an emptyDir to everybody, since containers of a Pod may run as different users.
     making.chmod(0o777 if kind_of(volume) == "emptyDir" else 0o755)
     making.rename(folder)
     return folder
+
+
+def _projected_items(source: Json) -> list[Json]:
+    return [
+        item
+        for part in sequence(source, "sources")
+        for one in part.values()
+        for item in sequence(one, "items")
+    ]
 
 
 def _host_path(source: Json) -> Path:
@@ -151,6 +201,9 @@ def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping
 def check(pod: Json) -> None:
     """Unsupported for what this kubelet will never start, found before anything is made."""
     spec = pod["spec"]
+    if spec.get("hostAliases"):
+        # The file that would hold them is the names' own, and changes while the Pod runs.
+        raise Unsupported("hostAliases is not implemented on one machine")
     for volume in sequence(spec, "volumes"):
         kind_of(volume)
     for container in containers_of(spec):

@@ -7,6 +7,7 @@ the loop. A new kubelet's worker finds in the folder what the old one's left, an
 import asyncio
 import contextlib
 import logging
+import math
 import shutil
 import signal
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from steelyard.kube.resource import PODS
 from steelyard.local.gpus.assignments import Assignment
 from steelyard.local.gpus.gpus import ANNOTATION, Gpus
 from steelyard.local.gpus.ledger import Unavailable
-from steelyard.local.kubelet import plan, records, shim, volumes
+from steelyard.local.kubelet import plan, records, shim, tokens, volumes
 from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
 from steelyard.local.kubelet.config import KubeletConfig
@@ -83,6 +84,8 @@ class PodWorker:
         self.waiting: dict[str, tuple[str, str]] = {}  # why a container has not started, as the API shows it
         self.sandbox: Sandbox | None = None
         self._written: Json | None = None
+        self._with_volumes: Json | None = None  # the Pod with the volume of its token
+        self._renew_at = 0.0  # when its tokens are looked at again, in seconds since the epoch
         self._faults = 0  # looks in a row that have failed
         self._asked_to_stop: float | None = None  # when, by the loop's clock
 
@@ -170,6 +173,8 @@ class PodWorker:
             pauses.append(self.containers.begin_again())
             pauses += [await self._begin(self.sandbox, name, attempt) for name, attempt in todo.start]
         self._probe(self.sandbox)
+        if not todo.ended:
+            pauses.append(await self._renew_tokens(now))
         if todo.ended:
             self.node.gpus.release(self.uid)
         await self._show_gpus()
@@ -250,7 +255,6 @@ class PodWorker:
 
     async def _begin(self, sandbox: Sandbox, name: str, attempt: int) -> float | None:
         """Start a run, or say what it waits for; then the answer is when to try again."""
-        container = next(spec for spec in self._containers() if spec["name"] == name)
         try:
             # The record of the GPUs is on the disk before a program that uses them starts (a GPU
             # belongs to one Pod at a time, also after a crash).
@@ -258,8 +262,10 @@ class PodWorker:
             if assignment is not None and (failure := self._without_gpus(assignment)):
                 self.fail(failure)
                 return None
-            objects = await fetch_objects(self.cluster, self.pod)
-            arguments = (self.pod, container, sandbox, objects, attempt)
+            pod = self._with_volumes = await tokens.with_account(self.cluster, self.pod)
+            container = next(spec for spec in containers_of(pod["spec"]) if spec["name"] == name)
+            objects = await fetch_objects(self.cluster, pod)
+            arguments = (pod, container, sandbox, objects, attempt)
             # In a thread, because it writes files and waits for the disk: this loop
             # serves all Pods and renews the shims' lease.
             intent = await asyncio.to_thread(self.launcher.prepare, *arguments)
@@ -282,6 +288,16 @@ class PodWorker:
         if name in self.waiting:
             self.events.record(self.pod, "Warning", "Failed", ": ".join(self.waiting[name]))
         return RETRY_SECONDS
+
+    async def _renew_tokens(self, now: datetime) -> float | None:
+        """Renew the tokens of running containers; seconds until the next look at them."""
+        moment = now.timestamp()
+        if self.containers.running() and moment >= self._renew_at:
+            if self._with_volumes is None:  # an earlier kubelet started them
+                self._with_volumes = await tokens.with_account(self.cluster, self.pod)
+            pause = await tokens.renew(self.cluster, self._with_volumes, self.folder, moment)
+            self._renew_at = math.inf if pause is None else moment + pause
+        return self._renew_at - moment if 0 < self._renew_at < math.inf else None
 
     def _without_gpus(self, assignment: Assignment) -> Failure | None:
         """Why no container of the Pod can start with its GPUs any more; another Pod can, with others."""

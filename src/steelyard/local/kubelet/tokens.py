@@ -1,0 +1,140 @@
+"""Tokens of ServiceAccounts in Pods: the automatic volume, tokens of projected volumes, and their renewal.
+
+A token is renewed when four fifths of its time are over. When that is stands in the token itself, so that a kubelet
+that starts anew renews the tokens of its predecessor's Pods.
+"""
+
+import base64
+import binascii
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import NotFound
+from steelyard.kube.pods import containers_of
+from steelyard.kube.resource import SERVICE_ACCOUNTS, Resource
+from steelyard.local.kubelet import volumes
+from steelyard.local.kubelet.records import PodFolder
+from steelyard.types import Json, sequence
+
+MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+VOLUME = "kube-api-access"
+ROOT_CA = "kube-root-ca.crt"
+RENEWAL = 0.8  # of a token's time
+RETRY_SECONDS = 10.0
+_SECONDS = 3607  # Kubernetes' own number for automatic tokens
+
+
+def automatic_volume() -> Json:
+    """Return the volume that Kubernetes adds to Pods: token, certificate of the authority, and namespace."""
+    field = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": _SECONDS}},
+        # Without an authority there is nothing to trust, but the Pod starts.
+        {"configMap": {"name": ROOT_CA, "optional": True, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [field]}},
+    ]
+    return {"name": VOLUME, "projected": {"sources": sources}}
+
+
+async def with_account(cluster: Cluster, pod: Json) -> Json:
+    """Return the Pod with the automatic volume, where it and its account want one and it names none itself."""
+    spec, namespace = pod["spec"], pod["metadata"]["namespace"]
+    wanted, name = spec.get("automountServiceAccountToken"), spec.get("serviceAccountName")
+    if wanted is False or not name:
+        return pod
+    try:
+        account = await cluster.get(SERVICE_ACCOUNTS, name, namespace)
+    except NotFound:
+        return pod
+    if wanted is None and account.get("automountServiceAccountToken") is False:
+        return pod
+    return mounted(pod)
+
+
+def mounted(pod: Json) -> Json:
+    """Return the Pod with the automatic volume in each container that mounts nothing at its place."""
+    mount = {"name": VOLUME, "mountPath": MOUNT, "readOnly": True}
+
+    def completed(container: Json) -> Json:
+        mounts = sequence(container, "volumeMounts")
+        if any(os.path.normpath(present["mountPath"]) == MOUNT for present in mounts):
+            return container
+        return {**container, "volumeMounts": [*mounts, mount]}
+
+    spec = dict(pod["spec"])
+    for kind in ("initContainers", "containers"):
+        if spec.get(kind):
+            spec[kind] = [completed(container) for container in spec[kind]]
+    if not any(sequence(container, "volumeMounts")[-1:] == [mount] for container in containers_of(spec)):
+        return pod  # as the API server of a cluster has written it already
+    return {**pod, "spec": {**spec, "volumes": [*sequence(spec, "volumes"), automatic_volume()]}}
+
+
+def variables(pod: Json, api: tuple[str, int] | None) -> dict[str, str]:
+    """Return the variables by which programs in a Pod find the API, for Pods that may ask it."""
+    if api is None or not any(source.get("path") == "token" for _, source in volumes.token_sources(pod)):
+        return {}
+    host, port = api
+    return {
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": str(port),
+        "KUBERNETES_SERVICE_PORT_HTTPS": str(port),
+    }
+
+
+async def issue(cluster: Cluster, pod: Json, source: Json) -> str:
+    """Return a new token for one source of a projected volume; NotFound where the account is gone."""
+    metadata = pod["metadata"]
+    account = pod["spec"].get("serviceAccountName") or "default"
+    requests = Resource("", "v1", f"serviceaccounts/{account}/token", "TokenRequest")
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
+    spec: Json = {"expirationSeconds": source.get("expirationSeconds") or 3600, "boundObjectRef": bound}
+    if audience := source.get("audience"):
+        spec["audiences"] = [audience]
+    wanted = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "metadata": {"namespace": metadata["namespace"]},
+        "spec": spec,
+    }
+    answer = await cluster.create(requests, wanted)
+    token: str = answer["status"]["token"]
+    return token
+
+
+def renewal_time(token: str) -> float:
+    """Return when a token is to be renewed, in seconds since the epoch; 0 for what is no token."""
+    try:
+        content = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(content + "=" * (-len(content) % 4)))
+        return float(claims["iat"] + RENEWAL * (claims["exp"] - claims["iat"]))
+    except (LookupError, ValueError, TypeError, binascii.Error):
+        return 0.0
+
+
+async def renew(cluster: Cluster, pod: Json, folder: PodFolder, now: float) -> float | None:
+    """Write new tokens over those whose time comes; seconds until the next one, None for a Pod without tokens."""
+    waits = []
+    for volume, source in volumes.token_sources(pod):
+        path = folder.volume(pod, volume["name"]) / source["path"]
+        try:
+            due = renewal_time(path.read_text())
+        except FileNotFoundError:
+            continue
+        if due <= now:
+            with suppress(NotFound):
+                token = await issue(cluster, pod, source)
+                _replace(path, token)
+                due = renewal_time(token)
+        waits.append(max(due - now, RETRY_SECONDS))
+    return min(waits, default=None)
+
+
+def _replace(path: Path, token: str) -> None:
+    """Write the file so that a reader finds the old token or the new one, whole."""
+    making = path.with_name(f".{path.name}.{os.getpid()}")
+    making.write_text(token)
+    making.chmod(path.stat().st_mode & 0o777)
+    making.rename(path)

@@ -1,0 +1,94 @@
+"""Tokens of ServiceAccounts in Pods, on the API server of this package."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from steelyard.kube.client import connect
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.resource import PODS
+from steelyard.local.apiserver import pki
+from steelyard.local.apiserver.server import ApiServerConfig, serve
+from steelyard.local.kubelet import tokens
+from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.kubelet import run_kubelet
+from steelyard.local.kubelet.records import PodFolder
+from steelyard.local.kubelet.stopping import stop_all_pods
+from steelyard.local.kubelet.testing import ENDED, make_config, make_container, make_pod, phase
+from steelyard.types import Json
+
+TOKEN = "a token of tests"
+ASK = """
+import json, os, ssl, urllib.request
+folder = "/var/run/secrets/kubernetes.io/serviceaccount"
+base = "https://" + os.environ["KUBERNETES_SERVICE_HOST"] + ":" + os.environ["KUBERNETES_SERVICE_PORT"]
+url = base + "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+headers = {"Authorization": "Bearer " + open(folder + "/token").read(), "Content-Type": "application/json"}
+body = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).encode()
+context = ssl.create_default_context(cafile=folder + "/ca.crt")
+answer = urllib.request.urlopen(urllib.request.Request(url, body, headers), context=context)
+print(json.load(answer)["status"]["userInfo"]["username"], open(folder + "/namespace").read())
+"""
+
+
+@asynccontextmanager
+async def machine(folder: Path) -> AsyncIterator[tuple[Cluster, KubeletConfig]]:
+    """An API server and a kubelet on it."""
+    settings = ApiServerConfig(
+        folder / "kubernetes.db", folder / "pki", {TOKEN: "tester"}, folder / "state" / "pods"
+    )
+    async with serve(settings) as server:
+        kubeconfig, where = folder / "kubeconfig", urlsplit(server.url)
+        kubeconfig.write_text(yaml.safe_dump(pki.kubeconfig(server.url, server.ca, TOKEN)))
+        cluster, stop = await connect(kubeconfig), asyncio.Event()
+        config = make_config(folder / "state", api=(where.hostname, where.port))
+        kubelet = asyncio.create_task(run_kubelet(cluster, config, stop=stop))
+        try:
+            yield cluster, config
+        finally:
+            stop.set()
+            await kubelet
+            await stop_all_pods(config, grace=0.0)
+            await cluster.close()
+
+
+async def run(cluster: Cluster, pod: Json) -> Json:
+    await cluster.create(PODS, pod)
+    async with asyncio.timeout(60):
+        while phase(pod := await cluster.get(PODS, pod["metadata"]["name"], "default")) not in ENDED:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    return pod
+
+
+def log(config: KubeletConfig, pod: Json) -> list[str]:
+    text = PodFolder(config.pods / pod["metadata"]["uid"]).base("main", 0).with_suffix(".log").read_text()
+    return [line.split(" ", 3)[3] for line in text.splitlines()]
+
+
+async def test_a_program_in_a_pod_asks_the_api_as_its_account(tmp_path: Path) -> None:
+    async with machine(tmp_path) as (cluster, config):
+        container = {**make_container(), "command": ["python", "-c", ASK]}
+        pod = await run(cluster, make_pod(container))
+        assert log(config, pod) == ["system:serviceaccount:default:default default"]
+        # A token whose time comes is replaced by another.
+        with_volume = tokens.mounted(pod)
+        path = PodFolder(config.pods / pod["metadata"]["uid"]).volume(with_volume, tokens.VOLUME) / "token"
+        before = path.read_text()
+        folder, due = PodFolder(config.pods / pod["metadata"]["uid"]), tokens.renewal_time(before)
+        assert await tokens.renew(cluster, with_volume, folder, due - 100.0) == 100.0
+        assert path.read_text() == before
+        await tokens.renew(cluster, with_volume, folder, due)
+        assert path.read_text() != before
+
+
+async def test_a_pod_that_wants_no_token_has_none(tmp_path: Path) -> None:
+    async with machine(tmp_path) as (cluster, config):
+        container = make_container(
+            f"test -e {tokens.MOUNT} || echo none; echo ${{KUBERNETES_SERVICE_HOST:-unset}}"
+        )
+        pod = await run(cluster, make_pod(container, automountServiceAccountToken=False))
+        assert log(config, pod) == ["none", "unset"]
