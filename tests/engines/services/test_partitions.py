@@ -27,7 +27,7 @@ from tests.integration.test_platform_kills import SEED, check, check_jobs, edit_
 
 ENGINES = ("mongodb", "postgresql", "kafka", "s3")
 CUT_SECONDS = 15.0
-LATE_SECONDS = 0.5
+LATE_SECONDS, LATEST_SECONDS = 0.1, 0.5
 ANSWER_SECONDS = 40.0
 """Time within which the API answers every request, if only with 503."""
 
@@ -62,7 +62,7 @@ def machine(
 async def tell(machine: Served, folder: Path, disturb: Disturb) -> None:
     """Tell the story, and disturb it; whatever was acknowledged is there in the end, once."""
     with machine.client(tries=60) as client, machine.client(tries=60) as editor:
-        story = Story(client, NoDisplay(), timeout=420)
+        story = Story(client, NoDisplay(), timeout=1800)
         telling = asyncio.create_task(asyncio.to_thread(story.run, make(folder / "digits")))
         editing = asyncio.create_task(asyncio.to_thread(edit_labels, editor, telling))
         await disturb(telling)
@@ -121,13 +121,14 @@ async def test_the_story_is_told_while_an_engine_is_cut_off(
     assert not any(read_record(machine.state).restarts.values()), "a process ended"
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seconds", [LATE_SECONDS, pytest.param(LATEST_SECONDS, marks=pytest.mark.soak)])
 async def test_the_story_is_told_on_engines_that_answer_late(
-    machine: Served, proxies: Proxies, tmp_path: Path
+    machine: Served, proxies: Proxies, tmp_path: Path, seconds: float
 ) -> None:
     for of_engine in proxies.values():
         for proxy in of_engine:
-            proxy.slow_down(LATE_SECONDS)
+            proxy.slow_down(seconds)
 
     async def nothing(_telling: "asyncio.Task[object]") -> None:
         return
