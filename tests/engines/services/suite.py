@@ -1,7 +1,7 @@
 """The contracts of our protocols on real services, and what only they can show.
 
-`python -m tests.engines.services.suite` runs all of them, with `--soak` the long forms alone. A service is started on free ports, unless the environment
-names one that is there already.
+`python -m tests.engines.services.suite` runs all of them, with `--soak` the long forms alone. A service is started on
+free ports, unless the environment names one that is there already.
 """
 
 import os
