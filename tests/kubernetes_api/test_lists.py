@@ -41,14 +41,31 @@ async def test_a_page_says_how_many_are_left(api: Api, core: str, seven: str) ->
     assert page["metadata"]["continue"]
 
 
-async def test_a_list_goes_on_past_what_was_deleted(api: Api, core: str, seven: str) -> None:
+async def test_later_pages_show_the_moment_of_the_first(api: Api, core: str, seven: str) -> None:
     page = (await api.get(f"{core}/configmaps?limit=3&labelSelector=parity")).ok(200).json
     for name in ("m2", "m3"):
         (await api.delete(f"{core}/configmaps/{name}")).ok(200)
+    (await api.post(f"{core}/configmaps", config_map("m33", labels={"parity": "odd"}))).ok(201)
+    (await api.merge(f"{core}/configmaps/m5", {"metadata": {"labels": {"parity": None}}})).ok(200)
     path = f"{core}/configmaps?limit=9&labelSelector=parity&continue={page['metadata']['continue']}"
     rest = names((await api.get(path)).ok(200).json)
-    assert names(page) == ["m0", "m1", "m2"]
-    assert set(rest) >= {"m4", "m5", "m6"}
+    assert (names(page), rest) == (["m0", "m1", "m2"], ["m3", "m4", "m5", "m6"])
+
+
+async def test_how_many_are_left_of_a_selection_is_not_said(api: Api, core: str, seven: str) -> None:
+    page = (await api.get(f"{core}/configmaps?limit=3&labelSelector=parity")).ok(200).json
+    assert page["metadata"]["continue"]
+    assert "remainingItemCount" not in page["metadata"]
+
+
+async def test_an_exact_version_is_that_moment(api: Api, core: str, seven: str) -> None:
+    before = (await api.get(f"{core}/configmaps?labelSelector=parity")).ok(200)
+    (await api.delete(f"{core}/configmaps/m0")).ok(200)
+    exact = (
+        f"{core}/configmaps?labelSelector=parity&resourceVersionMatch=Exact&resourceVersion={before.version}"
+    )
+    answer = (await api.get(exact)).ok(200)
+    assert (names(answer.json), answer.version) == (names(before.json), before.version)
 
 
 async def test_every_page_has_the_version_of_the_first(api: Api, core: str, seven: str) -> None:

@@ -1,18 +1,19 @@
 """Label and field selectors as predicates over raw objects, for whoever serves or filters objects itself."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from steelyard.kube.errors import ApiError
+from steelyard.kube.label_selectors import BadSelector, Requirement, requirements
 from steelyard.kube.objects import labels_of
 from steelyard.types import Json
 
 Matcher = Callable[[Json], bool]
-Requirement = Callable[[Mapping[str, str]], bool]
 
-_SET = re.compile(r"^(?P<key>\S+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)$")
-_EQUAL = re.compile(r"^(?P<key>[^\s=!]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s=!]*)$")
-_EXISTS = re.compile(r"^(?P<not>!)?\s*(?P<key>[^\s=!()]+)$")
+_TERMS = re.compile(r"((?:[^\\,]|\\.)*)(?:,|$)", re.DOTALL)
+_TERM = re.compile(r"(?P<path>[^=!]*?)(?P<op>!=|==|=)(?P<value>.*)", re.DOTALL)
+_ESCAPED = re.compile(r"\\([\\,=])")
 
 
 def bad_request(message: str) -> ApiError:
@@ -39,41 +40,37 @@ def matcher(label_selector: str, field_selector: str) -> Matcher:
 
 
 def parse_labels(selector: str) -> list[Requirement]:
-    """Equality- and set-based requirements, all of which must hold."""
-    if not selector.strip():
-        return []
-    # Commas inside parentheses separate the values of a set, not requirements.
-    return [_requirement(part.strip()) for part in re.split(r",(?![^()]*\))", selector)]
+    """Requirements that must all hold."""
+    try:
+        return requirements(selector)
+    except BadSelector as error:
+        raise bad_request(str(error)) from error
 
 
-def _requirement(text: str) -> Requirement:
-    if match := _SET.match(text):
-        key, values = match["key"], {value.strip() for value in match["values"].split(",")}
-        if match["op"] == "in":
-            return lambda labels: labels.get(key) in values
-        return lambda labels: key not in labels or labels[key] not in values
-    if match := _EQUAL.match(text):
-        key, value = match["key"], match["value"]
-        if match["op"] == "!=":
-            return lambda labels: labels.get(key) != value
-        return lambda labels: labels.get(key) == value
-    if match := _EXISTS.match(text):
-        key, wanted = match["key"], match["not"] is None
-        return lambda labels: (key in labels) is wanted
-    raise bad_request(f"unable to parse requirement: {text!r}")
+@dataclass(frozen=True, slots=True)
+class FieldTest:
+    """`path=value` or `path!=value`; an absent field is the empty text."""
+
+    path: str
+    value: str
+    equal: bool = True
+
+    def __call__(self, obj: Json) -> bool:
+        return (field_text(obj, self.path.split(".")) == self.value) is self.equal
 
 
-def parse_fields(selector: str) -> list[Matcher]:
-    """`path=value`, `path==value`, `path!=value`; an absent field is the empty text."""
-    return [_field(part.strip()) for part in selector.split(",")] if selector.strip() else []
+def parse_fields(selector: str) -> list[FieldTest]:
+    """`path=value`, `path==value`, `path!=value`; empty terms are passed over, as Kubernetes does."""
+    terms = [term for term in _TERMS.findall(selector) if term]
+    return [test for term in terms if (test := _field(term, selector)).path or test.value]
 
 
-def _field(text: str) -> Matcher:
-    match = _EQUAL.match(text)
+def _field(text: str, selector: str) -> FieldTest:
+    match = _TERM.fullmatch(text)
     if not match:
-        raise bad_request(f"invalid field selector: {text!r}")
-    path, value, equal = match["key"].split("."), match["value"], match["op"] != "!="
-    return lambda obj: (field_text(obj, path) == value) is equal
+        raise bad_request(f"invalid selector: '{selector}'; can't understand '{text}'")
+    value = _ESCAPED.sub(r"\1", match["value"])
+    return FieldTest(match["path"], value, match["op"] != "!=")
 
 
 def field_text(obj: Json, path: list[str]) -> str:

@@ -36,6 +36,7 @@ from steelyard.local.apiserver.store import Store
 from steelyard.local.apiserver.streams.forwarding import forwarding_of
 from steelyard.local.apiserver.streams.session import Session, check_upgrade
 from steelyard.local.apiserver.subresources import bind, evict
+from steelyard.local.apiserver.watch_paths import with_parameter
 from steelyard.local.faults import Faults
 
 log = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class Core:
             except Refusal as refusal:
                 return await self._refused(refusal)
             return Response(await self.figures.text(), content_type=CONTENT_TYPE)
+        request = with_parameter(request)
         began = time.perf_counter()
         routed = _Routed()
         response = await self._handle(request, routed)
@@ -146,7 +148,9 @@ class Core:
             await self.store.settled()
         except OSError as error:
             return _of_the_disk(error)
-        return json_response(refusal.status(), refusal.code)
+        response = json_response(refusal.status(), refusal.code)
+        response.retry_after = (refusal.details or {}).get("retryAfterSeconds", 0)
+        return response
 
     def _authorize(self, request: Request) -> None:
         """Raise Refusal where the user may not do what is asked; asked before anything is looked up."""

@@ -8,77 +8,104 @@ from dataclasses import dataclass
 import orjson
 
 from steelyard.local.apiserver import errors
-from steelyard.local.apiserver.item import Item, Key
+from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Request, Response
-from steelyard.local.apiserver.parameters import check_version, integer, list_options
+from steelyard.local.apiserver.parameters import check_list_options, check_version, integer
 from steelyard.local.apiserver.rendering import renderer
-from steelyard.local.apiserver.selection import selection
+from steelyard.local.apiserver.ring import Compacted
+from steelyard.local.apiserver.selection import everything, selection
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json
+
+_VERSION = "meta.k8s.io/v1"
 
 
 @dataclass(frozen=True)
 class Page:
-    """Position at which a list continues: after this object, in the state of (at least) this version."""
+    """Position at which a list continues: after this object, in the state of this version."""
 
     version: int
-    after: Key
+    after: str
 
     def token(self) -> str:
-        return base64.urlsafe_b64encode(orjson.dumps([self.version, *self.after])).decode().rstrip("=")
+        # The form of real servers, so that clients which look into it find what they know.
+        content = {"v": _VERSION, "rv": self.version, "start": f"{self.after}\0"}
+        return base64.urlsafe_b64encode(orjson.dumps(content)).decode().rstrip("=")
 
 
 def _page(token: str) -> Page:
     try:
-        # The token came in a query, where the padding of base64 would have to be escaped: it is left out.
-        version, namespace, name = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        return Page(int(version), (str(namespace), str(name)))
-    except (ValueError, TypeError, binascii.Error) as error:
+        content = orjson.loads(_decoded(token))
+        form, version, start = content.get("v"), content.get("rv", 0), str(content.get("start", ""))
+        if form != _VERSION:
+            raise ValueError(f"server does not recognize this encoded version {form}")
+        if not isinstance(version, int) or version <= 0:
+            raise ValueError(f"incorrect encoded start resourceVersion (version {_VERSION})")
+        if not start:
+            raise ValueError(f"encoded start key empty (version {_VERSION})")
+        return Page(version, start.rstrip("\0"))
+    except (ValueError, TypeError, AttributeError) as error:
         raise errors.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
 
 
+def _decoded(token: str) -> bytes:
+    if token.strip(_DIGITS):
+        at = next(index for index, character in enumerate(token) if character not in _DIGITS)
+        raise ValueError(f"illegal base64 data at input byte {at}")
+    try:
+        # The token came in a query, where the padding of base64 would have to be escaped: it is left out.
+        return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    except binascii.Error as error:
+        raise ValueError(f"illegal base64 data at input byte {len(token) // 4 * 4}") from error
+
+
 def list_response(store: Store, kind: ResourceType, namespace: str | None, request: Request) -> Response:
-    page = _page(token) if (token := request.query.get("continue", "")) else None
-    _check_version(store, request, page)
-    selects = selection(kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
-    items: Iterable[Item] = store.bucket(kind.bucket).items(namespace)
+    version, match = request.query.get("resourceVersion", ""), request.query.get("resourceVersionMatch", "")
+    check_list_options(request)
+    token = request.query.get("continue", "")
+    check_version(version, store.version)
+    if token and version not in ("", "0"):
+        raise errors.bad_request("specifying resource version is not allowed when using continue")
+    page, limit = _page(token) if token else None, integer(request, "limit", negative=True)
+    labels, fields = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
+    selects = selection(kind, labels, fields)
+    moment = store.version
     if page:
-        # A watch from this list's version could not be served any more, so the list is not finished either.
-        if page.version < store.bucket(kind.bucket).ring.floor:
-            raise errors.expired(
-                "The provided continue parameter is too old to display a consistent list result. You must start a "
-                "new list without the continue parameter."
-            )
-        # By key and not by number: what was created or removed since shifts
-        # nothing, and no object is skipped or shown twice.
-        items = (item for item in items if item.key > page.after)
+        moment = page.version
+    # A page of a version is that version's, also if the client does not say so.
+    elif match == "Exact" or (limit > 0 and not match and version not in ("", "0")):
+        moment = int(version)
+    items = _snapshot(store, kind, namespace, moment, token)
+    if page:
+        items = (item for item in items if _key(item, namespace) > page.after)
     chosen = [item for item in items if selects(item)]
-    limit = integer(request, "limit")
-    # Of every page that of the first: whoever watches from it misses nothing that came between two pages.
-    version = page.version if page else store.version
-    metadata: Json = {"resourceVersion": str(version)}
-    if limit and len(chosen) > limit:
-        metadata["continue"] = Page(version, chosen[limit - 1].key).token()
-        metadata["remainingItemCount"] = len(chosen) - limit
+    metadata: Json = {"resourceVersion": str(moment)}
+    if 0 < limit < len(chosen):
+        metadata["continue"] = Page(moment, _key(chosen[limit - 1], namespace)).token()
+        # A real server knows how many keys are left, but not how many of them would be selected.
+        if selects is everything:
+            metadata["remainingItemCount"] = len(chosen) - limit
         chosen = chosen[:limit]
     return Response(renderer(kind, request).many(chosen, metadata))
 
 
-def _check_version(store: Store, request: Request, page: Page | None) -> None:
-    version, match = request.query.get("resourceVersion", ""), request.query.get("resourceVersionMatch", "")
-    check_version(version, store.version)
-    if not match:
-        return
-    if not version:
-        raise list_options(
-            "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        )
-    if page:
-        raise list_options(
-            "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"
-        )
-    if match == "Exact" and int(version) != store.version:
-        raise errors.expired(
-            f"The resourceVersion for the provided list is too old: {version} ({store.version})"
-        )
+def _snapshot(
+    store: Store, kind: ResourceType, namespace: str | None, version: int, token: str
+) -> Iterable[Item]:
+    """Return the objects as they were at this version; refused where changes since then are forgotten."""
+    try:
+        return store.items_at(kind.bucket, namespace, version)
+    except Compacted as error:
+        if token:
+            text = "The provided continue parameter is too old to display a consistent list result. You must "
+            raise errors.expired(f"{text}start a new list without the continue parameter.") from error
+        text = f"The resourceVersion for the provided list is too old: {version} ({store.version})"
+        raise errors.expired(text) from error
+
+
+def _key(item: Item, namespace: str | None) -> str:
+    return item.name if namespace is not None or not item.namespace else f"{item.namespace}/{item.name}"
+
+
+_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

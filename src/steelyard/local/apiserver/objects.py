@@ -172,7 +172,9 @@ class Objects:
         if finished and not metadata.get("deletionGracePeriodSeconds") and not _held(kind, new):
             if managers:
                 new["metadata"] = {**new["metadata"], "managedFields": managers}
-            return self._remove(kind, new, options)
+            # As there: watches see the object as it was last stored, and the writer what it has written.
+            self._remove(kind, item.parsed(), options)
+            return orjson.dumps(new)
         # A write that changes nothing is no event: controllers that write at
         # every look would wake themselves for ever.
         if new == old and without_times(managers) == without_times(known):

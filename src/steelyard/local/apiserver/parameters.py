@@ -20,6 +20,7 @@ _LONGEST_WATCH = 86_400  # seconds; whoever asks for more begins another
 _DIGITS = 20  # of the largest numbers of 64 bits; Python refuses to read texts of thousands
 _SENT = ("fieldManager", "fieldValidation")
 _MANAGER = 128  # bytes of a manager's name
+_MATCHES = ("Exact", "NotOlderThan")
 _VALIDATIONS = ["", "Ignore", "Strict", "Warn"]
 
 
@@ -27,10 +28,10 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def integer(request: Request, name: str) -> int:
-    """An optional whole number of 64 bits; 0 where it is absent."""
+def integer(request: Request, name: str, *, negative: bool = False) -> int:
+    """An optional whole number of 64 bits; 0 where it is absent, and for one below 0 where those are taken."""
     text = request.query.get(name, "")
-    if not text:
+    if not text or (negative and text.startswith("-") and is_whole(text[1:])):
         return 0
     if not is_whole(text):
         raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
@@ -142,18 +143,12 @@ def deletion_of(request: Request) -> Deletion:
 def watch_options(request: Request, current: int) -> WatchOptions:
     """Return the options of a watch; refuse a version that does not exist yet."""
     version = request.query.get("resourceVersion", "")
+    if why := _no_version(version):
+        raise Refusal(500, "", why)
+    # A real server waits for such a version in silence; a client that is ahead (of a restored database) is told here.
     check_version(version, current)
     initial = request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None
-    match = request.query.get("resourceVersionMatch", "")
-    if initial is not None and match != "NotOlderThan":
-        raise list_options(
-            "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        )
-    if initial is None and match:
-        raise list_options(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        )
+    _check_watch(request, initial is not None)
     return WatchOptions(
         version=version,
         seconds=float(min(integer(request, "timeoutSeconds") or 3600, _LONGEST_WATCH)),
@@ -163,10 +158,8 @@ def watch_options(request: Request, current: int) -> WatchOptions:
 
 
 def check_version(version: str, current: int) -> None:
-    if version and not (is_whole(version) and len(version) <= _DIGITS):
-        why = "value out of range" if is_whole(version) else "invalid syntax"
-        text = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": {why}'
-        raise errors.bad_request(f"invalid resource version: {text}")
+    if why := _no_version(version):
+        raise errors.bad_request(f"invalid resource version: {why}")
     if int(version or 0) > current:
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
         # By this cause clients know that the server is behind them (its database was restored), and list again.
@@ -175,9 +168,59 @@ def check_version(version: str, current: int) -> None:
         raise Refusal(504, "Timeout", text, details)
 
 
-def list_options(field: str, text: str) -> Refusal:
-    cause = errors.forbidden_field(field, text)
-    return errors.is_invalid(_META, "ListOptions", "", [cause])
+def _no_version(version: str) -> str:
+    """Say why a text is no version; nothing where it is one, or empty."""
+    if not version or (is_whole(version) and len(version) <= _DIGITS):
+        return ""
+    why = "value out of range" if is_whole(version) else "invalid syntax"
+    return f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": {why}'
+
+
+def check_list_options(request: Request) -> None:
+    """Refuse options of a list that do not go together."""
+    query, path = request.query, "resourceVersionMatch"
+    version, match = query.get("resourceVersion", ""), query.get(path, "")
+    causes: list[Cause] = []
+    if match:
+        if not version:
+            causes.append(
+                errors.forbidden_field(path, f"{path} is forbidden unless resourceVersion is provided")
+            )
+        if query.get("continue"):
+            causes.append(errors.forbidden_field(path, f"{path} is forbidden when continue is provided"))
+        if match not in _MATCHES:
+            causes.append(errors.unsupported(path, match, [*_MATCHES, ""]))
+        if match == "Exact" and version == "0":
+            causes.append(
+                errors.forbidden_field(path, f'{path} "exact" is forbidden for resourceVersion "0"')
+            )
+    if "sendInitialEvents" in query:
+        causes.append(errors.forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    _refuse(causes)
+
+
+def _check_watch(request: Request, initial: bool) -> None:
+    """Refuse options of a watch that do not go together."""
+    query, path = request.query, "resourceVersionMatch"
+    match = query.get(path, "")
+    causes: list[Cause] = []
+    if initial and match != "NotOlderThan":
+        text = f"sendInitialEvents requires setting {path} to NotOlderThan"
+        causes.append(errors.forbidden_field(path, text))
+    if query.get("continue"):
+        causes.append(errors.forbidden_field(path, f"{path} is forbidden when continue is provided"))
+    if match:
+        if not initial:
+            text = f"{path} is forbidden for watch unless sendInitialEvents is provided"
+            causes.append(errors.forbidden_field(path, text))
+        if match != "NotOlderThan":
+            causes.append(errors.unsupported(path, match, ["NotOlderThan"]))
+    _refuse(causes)
+
+
+def _refuse(causes: list[Cause]) -> None:
+    if causes:
+        raise errors.is_invalid(_META, "ListOptions", "", causes)
 
 
 def json_value(body: bytes) -> Any:

@@ -4,31 +4,32 @@ import copy
 from collections.abc import Callable
 from typing import cast
 
-import jsonpatch
-import orjson
-
 from steelyard.kube.patches import merge_patch
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.content import TOO_DEEP, is_too_deep
 from steelyard.local.apiserver.errors import Refusal
+from steelyard.local.apiserver.json_patches import TooMuch, Unfit, apply_operations
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Request
+from steelyard.local.apiserver.objects import Options
 from steelyard.local.apiserver.parameters import content_type, json_value
 from steelyard.local.apiserver.strategic import strategic_merge
+from steelyard.local.apiserver.strict import has_key_twice, strict_faults
 from steelyard.types import Json
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 MAX_OPERATIONS = 10_000
-MAX_COPIED = 3 << 20  # bytes: operations that copy double an object in one line each
 _REJECTED = "the server rejected our request due to an error in our request"
 # What the patch libraries raise for patches that do not fit the object, or are no patches.
 _UNFIT = (TypeError, KeyError, ValueError, IndexError, AttributeError, RecursionError)
 
 
-def patched(request: Request, kind: ResourceType) -> Callable[[Json], Json]:
+def patched(request: Request, kind: ResourceType, options: Options) -> Callable[[Json], Json]:
     """The patch as a function of an object, whose result every part of the server can work on."""
     apply = _patch(request, kind)
+    if options.validation != "Ignore" and has_key_twice(request.body, json_value(request.body)):
+        options.faults += strict_faults(kind.node(), request.body, free=True)
 
     def applied(obj: Json) -> Json:
         result = apply(obj)
@@ -51,7 +52,10 @@ def _patch(request: Request, kind: ResourceType) -> Callable[[Json], Json]:
         return lambda obj: cast("Json", merge_patch(obj, patch))
     if sent == JSON_PATCH:
         return _json_patch(request.body)
-    raise Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    if sent != STRATEGIC:
+        raise Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    text = f"accepted media types include: {JSON_PATCH}, {MERGE}, application/apply-patch+yaml"
+    raise errors.unsupported_media(f"the body of the request was in an unknown format - {text}")
 
 
 def _object(body: bytes) -> Json:
@@ -78,29 +82,16 @@ def _json_patch(body: bytes) -> Callable[[Json], Json]:
     def applied(obj: Json) -> Json:
         try:
             # Operations change what they are given, and the object is compared with its old form afterwards.
-            result = _applied(copy.deepcopy(obj), operations)
-        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, *_UNFIT) as error:
-            raise Refusal(422, "Invalid", _REJECTED, {"causes": [{"message": str(error)}]}) from error
+            result = apply_operations(copy.deepcopy(obj), operations)
+        except TooMuch as error:
+            raise Refusal(413, "RequestEntityTooLarge", str(error)) from error
+        except (Unfit, RecursionError) as error:
+            raise Refusal(422, "Invalid", _REJECTED, {}) from error
         if not isinstance(result, dict):
             raise Refusal(422, "Invalid", _REJECTED, {})
         return result
 
     return applied
-
-
-def _applied(obj: Json, operations: list[Json]) -> object:
-    """One operation after the other, as long as what they copy stays within bounds."""
-    copied = 0
-    for operation in operations:
-        if operation["op"] == "copy":
-            # Counted before the operation: thirty doublings would otherwise make gigabytes of one request.
-            copied += len(orjson.dumps(jsonpatch.JsonPointer(operation["from"]).resolve(obj)))
-            if copied > MAX_COPIED:
-                text = "Unable to complete the copy, the accumulated size increase of copy is"
-                text = f"{text} {copied}, exceeding the limit {MAX_COPIED}"
-                raise Refusal(413, "RequestEntityTooLarge", text)
-        obj = jsonpatch.JsonPatch([operation]).apply(obj, in_place=True)
-    return obj
 
 
 def _strategic(kind: ResourceType, patch: Json) -> Callable[[Json], Json]:

@@ -3,6 +3,7 @@
 `core.py` calls it with a path that it has parsed.
 """
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,14 +23,17 @@ from steelyard.local.apiserver.managed.tracking import write_of
 from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.objects import Deletion, Objects, Options
 from steelyard.local.apiserver.parameters import (
+    check_version,
     content_type,
     deletion_of,
     integer,
+    json_value,
     patch_options,
     watch_options,
     write_options,
 )
-from steelyard.local.apiserver.patching import patched
+from steelyard.local.apiserver.patch_refusals import of_patch
+from steelyard.local.apiserver.patching import STRATEGIC, patched
 from steelyard.local.apiserver.rendering import renderer
 from steelyard.local.apiserver.selection import selection
 from steelyard.local.apiserver.watch import Watch
@@ -59,6 +63,7 @@ class Rest:
         """Handle all requests but those of `core.py`; the answer is sent once the store has settled."""
         match request.method, bool(target.name):
             case "GET", True if not target.subresource or target.subresource == "status":
+                check_version(request.query.get("resourceVersion", ""), self.objects.store.version)
                 item = self.objects.item(target.kind, target.key)
                 render = renderer(target.kind, request)
                 return Response(render.one(item))
@@ -114,24 +119,21 @@ class Rest:
         if content_type(request) == APPLY:
             return self._apply(request, target)
         options = self._options(request, target, patch_options(request))
-        patch = patched(request, target.kind)
+        patch = patched(request, target.kind, options)
         item = self.objects.item(target.kind, target.key)
         # In the version that the client knows: a JSON patch may test `apiVersion`.
         stored = item.parsed()
         new = patch(target.kind.convert_out(stored) if target.kind.convert_out else stored)
         self._check_url(target, new)
-        # In a replacement another uid is a conflict; to patch it is a mistake.
-        metadata = new.get("metadata")
-        uid = metadata.get("uid") if isinstance(metadata, dict) else None
-        if uid not in (None, "", item.uid):
-            cause = errors.invalid("metadata.uid", uid, "field is immutable")
-            raise errors.is_invalid(target.kind.group, target.kind.kind, item.name, [cause])
+        _check_uid(target.kind, item, new)
+        sent = content_type(request)
+        sent_patch = json_value(request.body) if sent == STRATEGIC else None
         try:
             raw = self.objects.update(
-                target.kind.stored, item, self._in(target, new), options, target.subresource
+                target.kind.stored, item, self._in(target, copy.deepcopy(new)), options, target.subresource
             )
         except Refusal as refusal:
-            raise of_patch(refusal) from refusal
+            raise of_patch(refusal, new, strategic=sent_patch) from refusal
         return self._written(request, target, raw, options)
 
     def _apply(self, request: Request, target: Target) -> Response:
@@ -153,6 +155,7 @@ class Rest:
             raw = self.objects.create(kind.stored, target.namespace or "", self._in(target, obj), options)
             return self._written(request, target, raw, options, 201)
         self._check_url(target, obj)
+        _check_uid(kind, stored, obj)
         raw = self.objects.update(kind.stored, stored, self._in(target, obj), options, target.subresource)
         return self._written(request, target, raw, options)
 
@@ -165,9 +168,6 @@ class Rest:
         if uid := field_of(obj, "metadata", "uid"):
             text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise errors.conflict(target.kind.group, target.kind.plural, target.name, text)
-        if not field_of(obj, "metadata", "name"):
-            text = f"the name of the object ({target.name} based on URL) was undeterminable"
-            raise errors.bad_request(f"{text}: name must be provided")
         self._check_url(target, obj)
 
     def _options(self, request: Request, target: Target, options: Options) -> Options:
@@ -178,9 +178,10 @@ class Rest:
 
     def _check_url(self, target: Target, obj: Json) -> None:
         metadata = obj.get("metadata")
-        if not isinstance(metadata, dict):
-            return
-        name = metadata.get("name") or target.name
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if not isinstance(metadata, dict) or not name:
+            text = f"the name of the object ({target.name} based on URL) was undeterminable"
+            raise errors.bad_request(f"{text}: name must be provided")
         if name != target.name:
             text = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
             raise errors.bad_request(text)
@@ -288,10 +289,11 @@ def _success(kind: ResourceType, item: Item) -> bytes:
     return orjson.dumps(content)
 
 
-def of_patch(refusal: Refusal) -> Refusal:
-    """Turn a refusal of the patched object into one of the patch: invalid, not undecodable."""
-    if refusal.code != 400 or "cannot be handled as" not in refusal.message:
-        return refusal
-    detail = refusal.message.partition(": ")[2]
-    cause = errors.Cause("patch", f"Invalid value: {detail}")
-    return errors.is_invalid("", "", "", [cause])
+def _check_uid(kind: ResourceType, item: Item, new: Json) -> None:
+    """Refuse another uid in a patch or an apply; in a replacement it is a conflict."""
+    metadata = new.get("metadata")
+    uid = metadata.get("uid") if isinstance(metadata, dict) else None
+    if uid not in (None, "", item.uid):
+        cause = errors.invalid("metadata.uid", uid, "field is immutable")
+        # A real server looks twice.
+        raise errors.is_invalid(kind.group, kind.kind, item.name, [cause, cause])

@@ -85,6 +85,10 @@ class Ring:
             raise Compacted
         return self._changes[cursor - self._first :], self._first + len(self._changes)
 
+    def since(self, version: int) -> list[Change]:
+        """All changes after `version`; Compacted where some are forgotten."""
+        return self.read(self.cursor(version))[0]
+
     def wake(self) -> None:
         if self._wake and not self._wake.done():
             self._wake.set_result(None)

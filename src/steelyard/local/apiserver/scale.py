@@ -20,9 +20,10 @@ from steelyard.local.apiserver.managed.tracking import managers_of, write_of
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.objects import Objects, Options
 from steelyard.local.apiserver.parameters import content_type, patch_options, write_options
+from steelyard.local.apiserver.patch_refusals import of_patch
 from steelyard.local.apiserver.patching import patched
 from steelyard.local.apiserver.published import node_of
-from steelyard.local.apiserver.rest import Target, of_patch
+from steelyard.local.apiserver.rest import Target
 from steelyard.types import Json
 
 API_VERSION, KIND = "autoscaling/v1", "Scale"
@@ -45,7 +46,7 @@ def handle(objects: Objects, request: Request, target: Target) -> Response:
         case "PATCH":
             options = patch_options(request)
             options.part = "scale"
-            patch, obj = patched(request, target.kind), item.parsed()
+            patch, obj = patched(request, target.kind, options), item.parsed()
             # A Scale without a number cannot be shown; a patch may be what sets the first one.
             if field_of(obj, *scaling.replicas) is None:
                 set_field(obj, scaling.replicas, 0)

@@ -3,41 +3,57 @@ where needed.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from steelyard.kube.errors import ApiError
-from steelyard.kube.selectors import parse_fields, parse_labels
+from steelyard.kube.label_selectors import Requirement, whole_number
+from steelyard.kube.selectors import FieldTest, field_text, parse_fields, parse_labels
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.names import key_causes, value_causes
 from steelyard.types import Json
 
 Selects = Callable[[Item], bool]
 _NAMES = ("metadata.name", "metadata.namespace")
+_METADATA = '"{}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+# What Go compares where nothing is stored.
+_ABSENT = {"spec.hostNetwork": "false", "spec.unschedulable": "false", "status.successful": "0"}
+_ABSENT |= {"status.replicas": "0"}
 
 
 def everything(item: Item) -> bool:
     return True
 
 
+@dataclass(frozen=True)
+class _Field:
+    """A test of a field whose absence means a value."""
+
+    test: FieldTest
+
+    def __call__(self, obj: Json) -> bool:
+        text = field_text(obj, self.test.path.split(".")) or _ABSENT.get(self.test.path, "")
+        return (text == self.test.value) is self.test.equal
+
+
 def selection(kind: ResourceType, labels: str, fields: str, namespace: str | None = None) -> Selects:
     """The predicate of both selectors, and of the namespace where it is given."""
     try:
-        label_tests, field_tests = parse_labels(labels), parse_fields(fields)
+        label_tests, parsed = parse_labels(labels), parse_fields(fields)
     except ApiError as error:
         raise errors.bad_request(error.message) from error
-    requirements = (
-        [part.replace("!=", "=").partition("=")[0].strip() for part in fields.split(",")]
-        if fields.strip()
-        else []
-    )
-    for name in requirements:
+    for requirement in label_tests:
+        _check_requirement(requirement)
+    for test in parsed:
         # As a real server: a selector by another field would be served here, and fail on a cluster.
-        if name not in _NAMES and name not in kind.selectable:
-            raise errors.bad_request(f"field label not supported: {name}")
+        if test.path not in _NAMES and test.path not in kind.selectable:
+            raise errors.bad_request(_unsupported(kind, test.path))
     # Most watches select nothing: they are spared a test of every change.
-    if namespace is None and not label_tests and not field_tests:
+    if namespace is None and not label_tests and not parsed:
         return everything
-    shallow = all(name in _NAMES for name in requirements)
+    shallow = all(test.path in _NAMES for test in parsed)
+    field_tests = [_Field(test) for test in parsed]
 
     def selects(item: Item) -> bool:
         if namespace is not None and item.namespace != namespace:
@@ -52,3 +68,26 @@ def selection(kind: ResourceType, labels: str, fields: str, namespace: str | Non
         return all(test(obj) for test in field_tests)
 
     return selects
+
+
+def _check_requirement(requirement: Requirement) -> None:
+    """Refuse what can be no label, in the words of Kubernetes' parser."""
+    for cause in key_causes(requirement.key, "<nil>"):
+        raise errors.bad_request(f"unable to parse requirement: <nil>: {cause.message}")
+    for value in sorted(requirement.values):
+        if requirement.operator in "<>" and whole_number(value) is None:
+            text = errors.invalid("", value, "for 'Gt', 'Lt' operators, the value must be an integer").message
+            raise errors.bad_request(f"unable to parse requirement: values[0]: {text}")
+        for cause in value_causes(value, f"values[0][{requirement.key}]"):
+            raise errors.bad_request(f"unable to parse requirement: {cause.field}: {cause.message}")
+
+
+def _unsupported(kind: ResourceType, path: str) -> str:
+    """Say that objects cannot be selected by a field; kinds of which some can be have words of their own."""
+    if kind.group == "batch" and kind.selectable:
+        return f'field label "{path}" not supported for {kind.kind}'
+    if kind.custom or (kind.selectable and not kind.group):
+        return f"field label not supported: {path}"
+    if kind.selectable:
+        return f"field label not supported for {kind.api_version}, Kind={kind.kind}: {path}"
+    return _METADATA.format(path)

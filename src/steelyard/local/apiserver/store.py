@@ -46,7 +46,8 @@ class Bucket:
 
     def items(self, namespace: str | None = None) -> list[Item]:
         """Return the items in the order of namespace and name; None means all namespaces."""
-        names = sorted(self.namespaces) if namespace is None else [namespace]
+        # In the order of whole keys, as on a real server: `a-b/x` comes before `a/x`.
+        names = sorted(self.namespaces, key="{}/".format) if namespace is None else [namespace]
         selected: list[Item] = []
         for namespace_name in names:
             objects = self.namespaces.get(namespace_name, {})
@@ -110,6 +111,25 @@ class Store:
 
     def dependents(self, uid: str) -> list[tuple[str, Key]]:
         return sorted(self._dependents.get(uid, ()))
+
+    def items_at(self, kind: str, namespace: str | None, version: int) -> list[Item]:
+        """The objects as they were at an earlier version; Compacted where changes since then are forgotten."""
+        bucket = self.bucket(kind)
+        items = bucket.items(namespace)
+        if version >= self.version:
+            return items
+        changes = [*bucket.ring.since(version), *(change for change in self._pending if change.kind == kind)]
+        if not changes:
+            return items
+        earlier = {item.key: item for item in items}
+        for change in reversed(changes):
+            if namespace is not None and change.new.namespace != namespace:
+                continue
+            if change.old is None:
+                earlier.pop(change.new.key, None)
+            else:
+                earlier[change.new.key] = change.old
+        return sorted(earlier.values(), key=lambda item: (f"{item.namespace}/", item.name))
 
     # ---- writing
 

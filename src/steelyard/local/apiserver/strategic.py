@@ -7,6 +7,7 @@ What `kubectl apply`, `edit` and `patch` send for these kinds, and the Python cl
 from typing import Any
 
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.patch_refusals import go_text
 from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json, sequence
 
@@ -17,7 +18,7 @@ _ANY = Node()
 
 def strategic_merge(node: Node, obj: Json, patch: Json) -> Json:
     """`obj` as the patch wants it; neither is changed."""
-    patch = dict(patch)
+    sent, patch = patch, dict(patch)
     match patch.pop(_PATCH, "merge"):
         case "replace":
             return patch
@@ -26,7 +27,7 @@ def strategic_merge(node: Node, obj: Json, patch: Json) -> Json:
         case "merge":
             return _merged(node, obj, patch)
         case other:
-            raise errors.bad_request(f"Unknown patch type found: {other}")
+            raise errors.Refusal(500, "", f"unknown patch type: {go_text(other)} in map: {go_text(sent)}")
 
 
 def _merged(node: Node, obj: Json, patch: Json) -> Json:
@@ -79,7 +80,8 @@ def _items(node: Node, key: str, old: list[Json], new: list[Json]) -> list[Json]
                 merged.append(rest)
             continue
         if key not in element:
-            raise errors.bad_request(f"map: {element} does not contain declared merge key: {key}")
+            text = f"map: {go_text(element)} does not contain declared merge key: {key}"
+            raise errors.Refusal(500, "", text)
         place = next((at for at, item in enumerate(merged) if item.get(key) == element[key]), None)
         if directive == "delete":
             merged = [item for item in merged if item.get(key) != element[key]]

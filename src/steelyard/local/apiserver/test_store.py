@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from steelyard.local.apiserver.database import JUMP, SqliteDatabase
-from steelyard.local.apiserver.ring import Change
+from steelyard.local.apiserver.ring import Change, Compacted
 from steelyard.local.apiserver.store import Row, Store
 from steelyard.types import Json
 
@@ -141,3 +141,23 @@ async def test_a_kind_made_anew_remembers_nothing_from_before() -> None:
     store.end_watches(KIND)
     assert ring.closed
     assert store.bucket(KIND).ring.floor == store.version
+
+
+async def test_an_earlier_moment_is_without_what_came_later() -> None:
+    store = Store(None)
+    kept, changed = store.put(KIND, obj("kept")), store.put(KIND, obj("changed"))
+    gone = store.put(KIND, obj("gone"))
+    await store.settled()
+    moment = store.version
+    store.put(KIND, obj("changed", "uid-changed", v="2"))
+    store.remove(KIND, obj("gone"))
+    store.put(KIND, obj("new"))
+    # Before the commit and after it.
+    for _ in range(2):
+        assert store.items_at(KIND, "ns", moment) == [changed, gone, kept]
+        assert store.items_at(KIND, None, moment) == [changed, gone, kept]
+        assert [item.name for item in store.items_at(KIND, "ns", store.version)] == ["changed", "kept", "new"]
+        await store.settled()
+    store.bucket(KIND).ring.compact()
+    with pytest.raises(Compacted):
+        store.items_at(KIND, "ns", moment)

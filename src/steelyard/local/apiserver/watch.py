@@ -43,6 +43,8 @@ class Watch:
         version = int(self.options.version or 0)
         # An empty version and "0" mean "any": Kubernetes then begins with the objects that are there.
         initial = self.options.initial
+        if not version and initial is False:
+            version = self.store.version
         if self.options.version in ("", "0") if initial is None else initial:
             version = self.store.version
             items = self.store.bucket(self.kind.bucket).items()

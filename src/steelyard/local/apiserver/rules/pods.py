@@ -220,6 +220,9 @@ def _default(pod: Json) -> None:
 def _check(pod: Json, old: Json | None) -> list[Cause]:
     if old is None:
         return _new_causes(pod["spec"])
+    for name in ("containers", "initContainers"):
+        if len(sequence(pod["spec"], name)) != len(sequence(old["spec"], name)):
+            return [forbidden_field(f"spec.{name}", "pod updates may not add or remove containers")]
     before, after = _frozen(old["spec"]), _frozen(pod["spec"])
     if not before.get("nodeName"):
         # The scheduler's word; a real server takes it from `binding` alone.
