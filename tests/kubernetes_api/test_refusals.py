@@ -138,7 +138,6 @@ async def test_unknown_fields_are_warned_of(api: Api, core: str) -> None:
 
 LATER = [
     ("POST", "configmaps", b"k8s\x00", "application/vnd.kubernetes.protobuf", 400, "empty body"),
-    ("POST", "pods/there/attach", b"", "application/json", 501, "pods/attach"),
     ("POST", "services", {"metadata": {"name": "n"}, "spec": {"type": "NodePort", "ports": [{"port": 1}]}},
      "application/json", 422, 'supported values: "ClusterIP"'),
 ]  # fmt: skip

@@ -33,6 +33,7 @@ from steelyard.local.apiserver.rest import Rest, Target
 from steelyard.local.apiserver.reviews import KINDS as REVIEWS
 from steelyard.local.apiserver.reviews import Reviews
 from steelyard.local.apiserver.store import Store
+from steelyard.local.apiserver.streams.attaching import attachment_of
 from steelyard.local.apiserver.streams.forwarding import forwarding_of
 from steelyard.local.apiserver.streams.session import Session, check_upgrade
 from steelyard.local.apiserver.subresources import bind, evict
@@ -73,7 +74,7 @@ class Core:
         self.figures.look_up("objects", self._count_objects)
 
     async def session(self, request: Request) -> Session | Response:
-        """Return what a request of `exec` or `portforward` connects to, or the refusal."""
+        """Return what a request of `exec`, `attach` or `portforward` connects to, or the refusal."""
         parts = [segment for segment in request.path.split("/") if segment]
         try:
             self._authorize(request)
@@ -82,6 +83,8 @@ class Core:
             check_upgrade(request, target.subresource)
             if target.subresource == "portforward":
                 return forwarding_of(self.pods, request, item)
+            if target.subresource == "attach":
+                return attachment_of(self.pods, request, item)
             return execution_of(self.pods, sys.executable, request, item)
         except Refusal as refusal:
             return await self._refused(refusal)

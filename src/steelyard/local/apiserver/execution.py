@@ -48,12 +48,18 @@ class Execution:
         await execute(self, messages, send)
 
 
-def execution_of(pods: Path | None, python: str, request: Request, item: Item) -> Execution:
-    if pods is None:
-        raise errors.not_implemented("this server has no folder of Pods, and so nothing to run commands in")
+def requested_streams(request: Request) -> dict[str, bool]:
+    """Streams that a client of `exec` or `attach` wants, by their names."""
     streams = {name: request.flag(name) for name in ("stdin", "stdout", "stderr", "tty")}
     if not any(streams[name] for name in ("stdin", "stdout", "stderr")):
         raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
+    return streams
+
+
+def execution_of(pods: Path | None, python: str, request: Request, item: Item) -> Execution:
+    if pods is None:
+        raise errors.not_implemented("this server has no folder of Pods, and so nothing to run commands in")
+    streams = requested_streams(request)
     if not request.repeated("command"):
         raise errors.bad_request("you must specify a command")
     container = container_of(item.parsed(), request.query.get("container", ""))

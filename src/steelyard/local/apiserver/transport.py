@@ -21,7 +21,7 @@ from steelyard.local.apiserver.streams.session import Session
 _OPEN = frozenset(f"/{path}" for path in HEALTH) | {"/version", "/version/"}
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_SESSION = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|portforward)")
+_SESSION = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|attach|portforward)")
 
 
 class Transport:

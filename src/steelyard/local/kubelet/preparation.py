@@ -134,6 +134,8 @@ class RunPreparer:
             "mounts": [vars(mount) for mount in mounts] if self.can.mounts else None,
             "hostname": network.host_name(pod),
             "address": sandbox.ip if network.binds_are_its_own(pod, available=self.can.binds) else "",
+            "stdin": ("once" if container.get("stdinOnce") else "open") if container.get("stdin") else "",
+            "tty": bool(container.get("tty")),
             "pids": network.numbers_are_its_own(pod, available=self.can.pids),
         }
         path = base.with_suffix(".json")

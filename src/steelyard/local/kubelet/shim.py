@@ -82,6 +82,7 @@ class Output:
     """Copies the container's two streams into its log."""
 
     def __init__(self, log: str) -> None:
+        self.attached: Any = None  # of a container that has callers, `attach.Attached`
         self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self.streams: dict[int, str] = {}
         self.rest: dict[int, bytes] = {}
@@ -98,6 +99,12 @@ class Output:
             read = os.read(fd, 1 << 16)
         except BlockingIOError:
             return
+        except OSError as problem:
+            if problem.errno != errno.EIO:
+                raise
+            read = b""  # a terminal that nobody holds any more
+        if self.attached is not None and read:
+            self.attached.show(self.streams[fd], read)
         lines, rest = cri_lines(self.streams[fd], self.rest[fd] + read, time.time_ns())
         if not read:
             if rest:
@@ -193,7 +200,10 @@ class Container:
 
     def start(self) -> str:
         """Fork, record, let go; the answer says why the program did not start, if it did not."""
-        streams = [os.pipe(), os.pipe()]
+        terminal = os.openpty() if self.intent.get("tty") else None
+        # What is written to a terminal has one order, and one stream.
+        streams = [terminal] if terminal else [os.pipe(), os.pipe()]
+        stdin = os.pipe() if self.intent.get("stdin") and not terminal else None
         go, error = os.pipe(), os.pipe()
         asks = os.pipe() if self.intent.get("address") else None
         numbers = (os.pipe(), os.pipe()) if self.intent.get("pids") else None
@@ -204,13 +214,21 @@ class Container:
         if self.pid == 0:
             os.close(go[1])
             pipes = Pipes(
-                streams, go[0], error[1], asks and asks[1], numbers and (numbers[0][1], numbers[1][1])
+                streams,
+                stdin and stdin[0],
+                go[0],
+                error[1],
+                asks and asks[1],
+                numbers and (numbers[0][1], numbers[1][1]),
             )
+            if stdin:
+                os.close(stdin[1])  # else the program would never see the end of its input
             run_program(self.intent, pipes, self.execute)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        for (read, write), name in zip(streams, ("stdout", "stderr"), strict=True):
+        for (read, write), name in zip(streams, ("stdout", "stderr"), strict=False):
             os.close(write)
             self.output.add(read, name)
+        self.take_callers(stdin, terminal and terminal[0])
         os.close(go[0])
         os.close(error[1])
         if numbers:
@@ -228,6 +246,18 @@ class Container:
         # after the child has written why there was none.
         with open(error[0], "rb") as file:
             return file.read().decode() or problem
+
+    def take_callers(self, stdin: tuple[int, int] | None, terminal: int | None) -> None:
+        """Open the socket of `attach`, where there is more to it than the log says."""
+        if stdin is None and terminal is None:
+            return
+        if stdin is not None:
+            os.close(stdin[0])
+        # Of its own: the output's end closes the other one, whose number would then be another file's.
+        own = os.dup(terminal) if terminal is not None else None
+        wanted = self.intent.get("stdin")  # a terminal's input, too, is only for containers that ask for it
+        end = stdin[1] if stdin else own if wanted else None
+        self.output.attached = _attach().Attached(self.base, end, own, once=wanted == "once")
 
     def follow_init(self, born: tuple[int, int], ended: tuple[int, int]) -> None:
         """The child has made number 1, which is ours now since the child has ended; or it failed, and says why."""
@@ -307,11 +337,17 @@ class Container:
         pause = min(10.0, self.lease.seconds / 5)
         expired = 0.0
         while self.status is None:
-            for fd in select.select([wake, *self.output.streams], [], [], pause)[0]:
+            attached = self.output.attached
+            reads = [wake, *self.output.streams, *(attached.reads() if attached else ())]
+            writes = attached.writes() if attached else []
+            readable, writable, _ = select.select(reads, writes, [], pause)
+            for fd in readable:
                 if fd == wake:
                     os.read(wake, 512)
-                else:
+                elif fd in self.output.streams:
                     self.output.copy(fd)
+            if attached:
+                attached.handle([fd for fd in readable if fd not in self.output.streams], writable)
             self.reap()
             if signal.SIGTERM in asked:
                 asked.discard(signal.SIGTERM)
@@ -328,6 +364,8 @@ class Container:
         self.kill()
         # A second at most: a process outside the tree that was handed a stream would keep it open for ever.
         self.output.drain(1.0)
+        if self.output.attached is not None:
+            self.output.attached.close(self.base, 1.0)
         exit_record = {"startedAt": self.started_at, "finishedAt": nanoseconds_text(time.time_ns())}
         status = os.waitstatus_to_exitcode(self.status or 0)
         if error:
@@ -350,6 +388,13 @@ class Container:
             time.sleep(ROOM_SECONDS)
 
 
+def _attach() -> ModuleType:
+    """Import the module of `attach`, which only containers with an input or a terminal need."""
+    from steelyard.local.kubelet import attach
+
+    return attach
+
+
 def _binds() -> ModuleType:
     """Import the module of binds, which only containers of training Pods need."""
     from steelyard.local.kubelet import binds
@@ -360,7 +405,8 @@ def _binds() -> ModuleType:
 class Pipes(NamedTuple):
     """A container's child's ends: it writes to all but `go`."""
 
-    streams: list[tuple[int, int]]
+    streams: list[tuple[int, int]]  # standard output and error; of a terminal both
+    stdin: int | None
     go: int
     error: int
     asks: int | None
@@ -383,7 +429,10 @@ def run_program(intent: dict[str, Any], pipes: Pipes, execute: Execute) -> NoRet
             die_with_parent()
         os.chdir(intent["cwd"])
         os.dup2(pipes.streams[0][1], 1)
-        os.dup2(pipes.streams[1][1], 2)
+        os.dup2(pipes.streams[-1][1], 2)
+        is_terminal = len(pipes.streams) == 1
+        if is_terminal or pipes.stdin is not None:
+            os.dup2(pipes.streams[0][1] if pipes.stdin is None else pipes.stdin, 0)
         if pipes.asks is not None:
             _binds().ask(pipes.asks)
         if os.read(pipes.go, 1) != b"1":
@@ -393,6 +442,8 @@ def run_program(intent: dict[str, Any], pipes: Pipes, execute: Execute) -> NoRet
             if init.outlived(pipes.go):
                 os._exit(1)
             init.run_program(pipes.numbers[1])
+        if is_terminal:  # once it has its session
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         execute(intent)
         os.execvpe(intent["argv"][0], intent["argv"], intent["env"])
     except Become:
@@ -410,7 +461,8 @@ def _make_view(intent: dict[str, Any], pipes: Pipes) -> None:
     splice.new_namespace(intent.get("hostname", ""), pids=pipes.numbers is not None)
     if pipes.numbers is not None:
         ends = [end for stream in pipes.streams for end in stream[1:]]
-        ends += [pipes.go, pipes.error, pipes.numbers[1], *([pipes.asks] if pipes.asks is not None else [])]
+        ends += [pipes.go, pipes.error, pipes.numbers[1]]
+        ends += [end for end in (pipes.asks, pipes.stdin) if end is not None]
         init.be_born(pipes.numbers[0], ends)
     splice.apply([splice.Mount(**mount) for mount in intent["mounts"]], intent["keep"], intent["scratch"])
     if pipes.numbers is not None:

@@ -1,0 +1,129 @@
+"""`pods/attach`: the streams of a running container itself. `core.py` finds it, `transport.py` carries it.
+
+A container with `stdin` or `tty` has a socket of its shim's; of another one the output is its log from now on.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.execution import ERROR, PROTOCOLS, STDERR, STDOUT, requested_streams, status_of
+from steelyard.local.apiserver.item import Item
+from steelyard.local.apiserver.logs import container_of
+from steelyard.local.apiserver.messages import Request
+from steelyard.local.apiserver.streams.session import Send
+from steelyard.local.kubelet.attach import PACKET, connect
+from steelyard.local.kubelet.records import PodFolder, Run
+
+POLL_SECONDS = 0.1
+_BLOCK = 1 << 16
+_CHANNELS = {b"stdout": STDOUT, b"stderr": STDERR}
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A container whose streams are wanted, and which of them."""
+
+    folder: PodFolder
+    container: str
+    run_: Run
+    stdin: bool
+    channels: frozenset[int]
+    protocols = PROTOCOLS
+
+    async def run(self, protocol: str | None, messages: AsyncIterator[bytes], send: Send) -> None:
+        await send(
+            bytes([STDOUT if STDOUT in self.channels else ERROR])
+        )  # tells the client that all is set up
+        base = self.folder.base(self.container, self.run_.attempt)
+        connection = _connection(base)
+        if connection is None:
+            showing = asyncio.create_task(self._show_log(base.with_suffix(".log"), send))
+            calling = asyncio.create_task(_ignore(messages))
+        else:
+            showing = asyncio.create_task(self._show(connection, send))
+            calling = asyncio.create_task(_send_on(messages, connection, has_input=self.stdin))
+        try:
+            await asyncio.wait([showing, calling], return_when=asyncio.FIRST_COMPLETED)
+            if showing.done():
+                await send(bytes([ERROR]) + orjson.dumps(status_of(0)))
+        finally:
+            for task in (showing, calling):
+                task.cancel()
+            await asyncio.gather(showing, calling, return_exceptions=True)
+            if connection is not None:
+                connection.close()
+
+    async def _show(self, connection: socket.socket, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        with suppress(ConnectionError):
+            while packet := await loop.sock_recv(connection, PACKET):
+                if packet[0] in self.channels:
+                    await send(packet)
+
+    async def _show_log(self, path: Path, send: Send) -> None:
+        """Lines that come from now on, until the run has ended."""
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            rest = b""
+            while True:
+                ended = not self._runs()  # asked before reading: what was written by then is read
+                rest += file.read(_BLOCK)
+                whole, _, rest = rest.rpartition(b"\n")
+                for line in whole.split(b"\n") if whole else ():
+                    _, stream, tag, text = (line.split(b" ", 3) + [b"", b"", b""])[:4]
+                    channel = _CHANNELS.get(stream, ERROR)
+                    if channel in self.channels:
+                        await send(bytes([channel]) + text + (b"" if tag == b"P" else b"\n"))
+                if ended and not whole:
+                    return
+                if not whole:
+                    await asyncio.sleep(POLL_SECONDS)
+
+    def _runs(self) -> bool:
+        run = self.folder.run(self.container, self.run_.attempt)
+        return run is not None and run.state == "running"
+
+
+def attachment_of(pods: Path | None, request: Request, item: Item) -> Attachment:
+    if pods is None:
+        raise errors.not_implemented("this server has no folder of Pods, and so nothing to attach to")
+    streams = requested_streams(request)
+    container = container_of(item.parsed(), request.query.get("container", ""))
+    folder = PodFolder(pods / item.uid)
+    run = folder.run(container)
+    if run is None or run.state != "running":
+        raise errors.Refusal(500, "InternalError", f'container not found ("{container}")')
+    wanted = {STDOUT: streams["stdout"] or streams["tty"], STDERR: streams["stderr"]}
+    channels = frozenset(channel for channel, is_wanted in wanted.items() if is_wanted)
+    return Attachment(folder, container, run, streams["stdin"], channels)
+
+
+def _connection(base: Path) -> socket.socket | None:
+    """The shim's socket; None of a container that has none, or has just ended."""
+    try:
+        return connect(str(base))
+    except OSError:
+        return None
+
+
+async def _send_on(messages: AsyncIterator[bytes], connection: socket.socket, *, has_input: bool) -> None:
+    loop = asyncio.get_running_loop()
+    with suppress(ConnectionError):
+        await loop.sock_sendall(connection, b"i" if has_input else b"o")
+        async for message in messages:
+            # A packet holds what one read of the shim takes; an empty one would be the end.
+            for at in range(1, max(2, len(message)) if message else 0, PACKET // 2):
+                await loop.sock_sendall(connection, message[:1] + message[at : at + PACKET // 2])
+
+
+async def _ignore(messages: AsyncIterator[bytes]) -> None:
+    async for _ in messages:
+        pass
