@@ -61,6 +61,7 @@ _EVENT_FIELDS += "involvedObject.apiVersion involvedObject.resourceVersion invol
 _EVENT_FIELDS += "reason reportingComponent source type"
 
 
+_ENDPOINTS = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 _PLAIN: dict[str, Any] = {"has_generation": False}
 _STRICT: dict[str, Any] = {"unconditional": False}
 _SCALED: dict[str, Any] = {
@@ -103,7 +104,7 @@ def _core() -> list[ResourceType]:
     plain = _PLAIN
     return [
         _kind("", "configmaps", cluster.CONFIG_MAP, **plain),
-        _kind("", "endpoints", networking.ENDPOINTS, **plain),
+        _kind("", "endpoints", networking.ENDPOINTS, deprecation=_ENDPOINTS, **plain),
         _kind("", "events", events.EVENT, selectable=_fields(_EVENT_FIELDS), **plain),
         _kind("", "limitranges", quotas.RANGE, **plain),
         _kind("", "namespaces", cluster.NAMESPACE, name_check="label", selectable=_fields("status.phase"), **plain),

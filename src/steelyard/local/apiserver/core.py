@@ -21,9 +21,9 @@ from steelyard.local.apiserver.access.tokens import discovery_document
 from steelyard.local.apiserver.access.users import User
 from steelyard.local.apiserver.answers import ATTEMPTS, Pending
 from steelyard.local.apiserver.discovery import Discovery
-from steelyard.local.apiserver.errors import Refusal
+from steelyard.local.apiserver.errors import NoSuchPage, Refusal
 from steelyard.local.apiserver.execution import execution_of
-from steelyard.local.apiserver.health import HEALTH, health_response
+from steelyard.local.apiserver.health import HEALTH, health_response, not_a_page
 from steelyard.local.apiserver.logs import PodLogs
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.metrics import ApiServerMetrics
@@ -100,6 +100,8 @@ class Core:
         began = time.perf_counter()
         routed = _Routed()
         response = await self._handle(request, routed)
+        if routed.target and routed.target.kind.deprecation:
+            response.warnings = [routed.target.kind.deprecation, *response.warnings]
         self._metrics.count(request, routed.target, response.status, time.perf_counter() - began)
         return response
 
@@ -151,6 +153,8 @@ class Core:
             await self.store.settled()
         except OSError as error:
             return _of_the_disk(error)
+        if isinstance(refusal, NoSuchPage):
+            return not_a_page()
         response = json_response(refusal.status(), refusal.code)
         response.retry_after = (refusal.details or {}).get("retryAfterSeconds", 0)
         return response
@@ -209,10 +213,12 @@ class Core:
         if parts[0] == "namespaces" and len(parts) > 2 and (group or parts[2] not in ("status", "finalize")):
             namespace, parts = parts[1], parts[2:]
         kind = self.registry.find(group, version, parts[0])
+        # What no built-in group has, no part of a real server answers.
+        missing = errors.no_such_path() if self.registry.has_builtin(group, version) else NoSuchPage()
         if kind is None or len(parts) > 3:
-            raise errors.no_such_path()
+            raise missing
         if kind.namespaced is False and namespace is not None:
-            raise errors.no_such_path()
+            raise missing
         # A list over all namespaces has a path of its own; an object without its namespace has none.
         if kind.namespaced and namespace is None and len(parts) > 1:
             raise errors.no_such_path()

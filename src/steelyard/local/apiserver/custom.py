@@ -71,9 +71,17 @@ def _kind(spec: Json, version: Json) -> ResourceType:
             field["jsonPath"].removeprefix(".") for field in sequence(version, "selectableFields")
         ),
         custom=True,
+        deprecation=_deprecation(spec, version),
         schema=schema,
         columns=tuple(sequence(version, "additionalPrinterColumns")),
     )
+
+
+def _deprecation(spec: Json, version: Json) -> str:
+    if not version.get("deprecated"):
+        return ""
+    own = version.get("deprecationWarning")
+    return own or f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
 
 
 def _scaling(scale: Json) -> Scaling:

@@ -49,31 +49,50 @@ class Definitions:
     def _serve(self, item: Item) -> None:
         """Register the kinds, unless another has their names, and write what came of it."""
         definition = item.parsed()
-        rival = self._registry.rival(definition)
+        accepted, conflict = self._names(definition)
         # Our own write of the status comes back as a change: only another spec is compiled again.
-        if not rival and self._registry.definition(definition["metadata"]["name"]) != definition["spec"]:
+        if not conflict and self._registry.definition(definition["metadata"]["name"]) != definition["spec"]:
             self._registry.define(definition)
-        status = self._status(definition, rival)
+        status = self._status(definition, accepted, conflict)
         if status != definition.get("status"):
             self._store.put(BUCKET, {**definition, "status": status})
 
-    def _status(self, definition: Json, rival: str) -> Json:
+    def _names(self, definition: Json) -> tuple[Json, tuple[str, str] | None]:
+        """Names that the definition gets of those that it asks for, and the last conflict: its reason and the name."""
+        wanted = definition["spec"]["names"]
+        accepted = dict(status_of(definition).get("acceptedNames") or {})
+        resources, kinds = self._registry.taken(definition)
+        conflict = None
+        for name in ("plural", "singular", "shortNames", "kind", "listKind"):
+            values = wanted.get(name) or []
+            taken = kinds if name in ("kind", "listKind") else resources
+            rivals = sorted(taken.intersection([values] if isinstance(values, str) else values))
+            if rivals:
+                conflict = f"{name[0].upper()}{name[1:]}Conflict", rivals[0]
+            elif values:
+                accepted[name] = values
+            else:
+                accepted.pop(name, None)
+        if wanted.get("categories"):
+            accepted["categories"] = wanted["categories"]
+        return accepted, conflict
+
+    def _status(self, definition: Json, names: Json, conflict: tuple[str, str] | None) -> Json:
         status = dict(status_of(definition))
-        names = definition["spec"]["names"]
         accepted = self._condition(
             definition,
             "NamesAccepted",
-            ("False", "NameConflict", f'"{rival}" is already in use')
-            if rival
+            ("False", conflict[0], f'"{conflict[1]}" is already in use')
+            if conflict
             else ("True", "NoConflicts", "no conflicts found"),
         )
         # A kind that was accepted once goes on being served, also where a later one claims its names.
-        before = field_of(status, "acceptedNames", "plural")
+        before = field_of(status, "acceptedNames", "kind")
         established = self._condition(
             definition,
             "Established",
             ("False", "NotAccepted", "not all names are accepted")
-            if rival and not before
+            if conflict and not before
             else ("True", "InitialNamesAccepted", "the initial names have been accepted"),
         )
         others = [
@@ -82,8 +101,7 @@ class Definitions:
             if condition.get("type") not in ("NamesAccepted", "Established")
         ]
         status["conditions"] = [accepted, established, *others]
-        if not rival:
-            status["acceptedNames"] = names
+        status["acceptedNames"] = names
         stored = [version["name"] for version in definition["spec"]["versions"] if version.get("storage")]
         # Never shorter: objects may still be stored in a version that is not the storage version any more.
         status["storedVersions"] = list(dict.fromkeys([*sequence(status, "storedVersions"), *stored]))

@@ -64,7 +64,7 @@ class Discovery:
                 return json_response(self._resources("", "v1"))
             case ["apis", group, version] if version in self._groups().get(group, ()):
                 return json_response(self._resources(group, version))
-        raise errors.no_such_path()
+        raise errors.NoSuchPage
 
     def _groups(self) -> dict[str, list[str]]:
         """Versions by group: those of the built-in kinds first, then those of definitions by name."""

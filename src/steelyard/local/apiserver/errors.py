@@ -76,6 +76,13 @@ def no_such_path() -> Refusal:
     return Refusal(404, "NotFound", "the server could not find the requested resource", {})
 
 
+class NoSuchPage(Refusal):
+    """A path that no group of the API begins: the answer is a text, and no Status."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "NotFound", "404 page not found")
+
+
 def already_exists(group: str, plural: str, name: str) -> Refusal:
     details: Json = {"name": name, "kind": plural} | ({"group": group} if group else {})
     return Refusal(409, "AlreadyExists", f'{qualified(group, plural)} "{name}" already exists', details)

@@ -19,6 +19,10 @@ def no_causes(obj: Json, old: Json | None) -> list[Cause]:
     return []
 
 
+def no_warnings(obj: Json) -> list[str]:
+    return []
+
+
 @dataclass(frozen=True)
 class Rules:
     """Functions that complete and check the objects of a kind."""
@@ -27,6 +31,7 @@ class Rules:
     default: Callable[[Json], None] = nothing  # every write: what clients may leave out
     check: Check = no_causes  # new and, in an update, old
     status_check: Check = no_causes
+    warn: Callable[[Json], list[str]] = no_warnings  # what is taken, and will not do what its author thinks
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class ResourceType:
     name_check: str = "subdomain"
     selectable: frozenset[str] = frozenset()
     custom: bool = False
+    deprecation: str = ""  # the warning of every answer, if there is one
     schema: Json = field(default_factory=dict)  # of custom kinds
     columns: tuple[Json, ...] = ()  # of custom kinds
     stored_as: "ResourceType | None" = None  # where another form is stored than served

@@ -113,6 +113,7 @@ class Objects:
         causes = metadata_causes(metadata, kind.name_check) + kind.rules.check(obj, None)
         if causes:
             raise invalid(kind, obj, causes)
+        options.warnings += kind.rules.warn(obj)
         self.admission.admit(kind, obj, None, options)
         # After the checks: an object that is refused is told so, also where its name is taken.
         if self.store.get(kind.bucket, (metadata.get("namespace", ""), metadata["name"])) is not None:
@@ -163,6 +164,7 @@ class Objects:
         causes = self._update_causes(kind, old, new, subresource)
         if causes:
             raise invalid(kind, new, causes)
+        options.warnings += kind.rules.warn(new) if not subresource else []
         if kind.has_generation and not subresource and _spec_changed(kind, old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         self.admission.admit(kind, new, old, options, subresource)

@@ -51,7 +51,8 @@ def _column(spec: Json) -> Column:
         kind,
         spec.get("priority") or 0,
         spec.get("format") or "",
-        spec.get("description") or "",
+        spec.get("description")
+        or f"Custom resource definition column (in JSONPath format): {spec['jsonPath']}",
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from steelyard.local.apiserver.builtin import builtin_kinds
 from steelyard.local.apiserver.custom import kinds_of
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.types import Json, sequence
+from steelyard.types import Json
 
 Path = tuple[str, str, str]  # group, version, plural
 
@@ -22,6 +22,7 @@ class Registry:
         self.generation = 0  # grows when what is served changes
         for kind in builtin_kinds():
             self._add(kind)
+        self._builtin = {(kind.group, kind.version) for kind in self._kinds.values()}
 
     def _add(self, kind: ResourceType) -> None:
         self._kinds[kind.group, kind.version, kind.plural] = kind
@@ -32,6 +33,10 @@ class Registry:
 
     def find(self, group: str, version: str, plural: str) -> ResourceType | None:
         return self._kinds.get((group, version, plural))
+
+    def has_builtin(self, group: str, version: str) -> bool:
+        """Tell whether a group has built-in kinds in this version."""
+        return (group, version) in self._builtin
 
     def named(self, api_version: str, kind: str) -> ResourceType | None:
         return self._names.get((api_version, kind))
@@ -79,20 +84,14 @@ class Registry:
             self._buckets.pop(kind.bucket, None)
             self.generation += 1
 
-    def rival(self, crd: Json) -> str:
-        """Return the name of a definition that another kind of its group has already; empty where there is
-        none.
-        """
-        spec, name = crd["spec"], crd["metadata"]["name"]
-        wanted = spec["names"]
-        words = {wanted["plural"], wanted["singular"], *sequence(wanted, "shortNames")}
+    def taken(self, crd: Json) -> tuple[set[str], set[str]]:
+        """Names of resources and of kinds that others in the definition's group have already."""
         # A definition is no rival of its own earlier form.
-        own = {id(kind) for kind in self._custom.get(name, ())}
+        own = {id(kind) for kind in self._custom.get(crd["metadata"]["name"], ())}
+        resources: set[str] = set()
+        kinds: set[str] = set()
         for kind in self._kinds.values():
-            if kind.group != spec["group"] or id(kind) in own:
-                continue
-            if taken := words & {kind.plural, kind.named, *kind.short_names}:
-                return min(map(str, taken))
-            if kind.kind == wanted["kind"]:
-                return kind.kind
-        return ""
+            if kind.group == crd["spec"]["group"] and id(kind) not in own:
+                resources |= {kind.plural, kind.named, *kind.short_names}
+                kinds |= {kind.kind, kind.listed_as}
+        return resources, kinds

@@ -72,7 +72,9 @@ def _without_metadata(obj: Json) -> Json:
 
 def _json_schema(schema: Json, *, root: bool = False) -> Json:
     """JSON Schema for what Kubernetes means by a structural one."""
-    lowered: Json = {key: schema[key] for key in _KEPT if key in schema}
+    lowered: Json = {key: schema[key] for key in _KEPT if key in schema and not _is_idle(key, schema[key])}
+    if "required" in lowered:
+        lowered["required"] = list(dict.fromkeys(lowered["required"]))
     if schema.get("format") in _FORMATS:
         lowered["format"] = schema["format"]
     if schema.get("x-kubernetes-int-or-string"):
@@ -97,6 +99,14 @@ def _json_schema(schema: Json, *, root: bool = False) -> Json:
     if "not" in schema:
         lowered["not"] = _json_schema(schema["not"])
     return lowered
+
+
+def _is_idle(word: str, value: Any) -> bool:
+    """Tell whether a word bounds nothing: a real server takes it in a definition, JSON Schema does not."""
+    if word in ("required", "enum"):
+        return not value
+    least = word.startswith("min") and word != "minimum"
+    return (least and value < 0) or (word == "multipleOf" and value <= 0)
 
 
 # ---- wording

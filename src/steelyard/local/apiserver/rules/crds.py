@@ -1,103 +1,195 @@
 """CustomResourceDefinitions: completed, and refused where a real server refuses them or this one cannot serve them."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
+from steelyard.kube.objects import annotations_of
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
 from steelyard.local.apiserver.expressions.rules import ruled
-from steelyard.local.apiserver.kinds import Rules, field_of
+from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.structural import structural_causes
+from steelyard.local.apiserver.rules.table import Rule, causes_by, choice, given, need, values
 from steelyard.local.apiserver.schema import compile_schema
 from steelyard.local.apiserver.validation import Validator
-from steelyard.types import Json, mapping
+from steelyard.types import Json, mapping, sequence
+
+_APPROVED = "api-approved.kubernetes.io"
+_MIGRATION = (
+    "missing from spec.versions; {0} was previously a storage version, and must remain in spec.versions until a "
+    "storage migration ensures no data remains persisted in {0} and removes {0} from status.storedVersions"
+)
+_FORMATS = {
+    "bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5",
+    "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte", "password", "date", "duration",
+    "datetime", "date-time", "int32", "int64", "float", "double", "k8s-short-name", "k8s-long-name",
+}  # fmt: skip
 
 
 def _prepare(crd: Json) -> None:
     # Which names are accepted only `definitions.py` says, once the definition is committed.
-    crd["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
-    names = field_of(crd, "spec", "versions") or []
-    crd["status"]["storedVersions"] = [
-        name_entry.get("name") for name_entry in names if name_entry.get("storage")
-    ]
+    stored = [version["name"] for version in sequence(crd, "spec", "versions") if version.get("storage")][:1]
+    accepted = {"plural": "", "kind": ""}
+    crd["status"] = {"conditions": None, "acceptedNames": accepted, "storedVersions": stored or None}
 
 
 def _default(crd: Json) -> None:
     spec = crd.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind") or ""
-    defaults(names, singular=kind.lower(), listKind=f"{kind}List")
+    for name, value in (("singular", kind.lower()), ("listKind", f"{kind}List" if kind else "")):
+        if value and not names.get(name):
+            names[name] = value
     defaults(spec, conversion={"strategy": "None"}, versions=[])
-    defaults(spec["conversion"], strategy="None")
 
 
 def _check(crd: Json, old: Json | None) -> list[Cause]:
-    spec, names = crd["spec"], crd["spec"]["names"]
-    causes = _names_causes(crd, spec, names)
-    if spec.get("scope") not in ("Namespaced", "Cluster"):
-        causes.append(unsupported("spec.scope", spec.get("scope", ""), ["Cluster", "Namespaced"]))
-    if spec["conversion"]["strategy"] != "None":
-        causes.append(forbidden_field("spec.conversion.strategy", "this server converts by no webhook"))
-    causes += _version_causes(spec["versions"])
+    spec = crd["spec"]
+    causes = [] if old else _name_causes(crd)
+    causes += causes_by(_SPEC, spec, "spec")
+    causes += _version_causes(spec)
+    causes += need("plural", "singular", "kind", "listKind")(spec["names"], "spec.names")
+    causes += causes_by(_NAMES, spec["names"], "spec.names")
+    causes += _hoisted_causes(spec) + _conversion_causes(spec["conversion"])
     # Objects are stored by these names: under others they would not be found again.
-    for name in ("group", "scope", "names.kind", "names.plural"):
+    for name in ("scope", "names.kind", "group", "names.plural"):
         causes += immutable(crd, old, f"spec.{name}")
+    causes += _stored_causes(crd) + _approval_causes(crd, old)
+    if spec.get("preserveUnknownFields"):
+        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        causes.append(invalid("spec.preserveUnknownFields", True, text))
+    if not causes and spec["conversion"]["strategy"] != "None":
+        causes.append(forbidden_field("spec.conversion.strategy", "this server converts by no webhook"))
     return causes
 
 
-def _names_causes(crd: Json, spec: Json, names: Json) -> list[Cause]:
-    causes = []
-    for name in ("group",):
-        causes += (
-            name_causes(spec.get(name) or "", f"spec.{name}")
-            if spec.get(name)
-            else [required(f"spec.{name}")]
-        )
-    for name in ("plural", "singular", "kind", "listKind"):
-        value = names.get(name) or ""
-        where = f"spec.names.{name}"
-        causes += name_causes(value.lower(), where, "service") if value else [required(where)]
-    if "." not in (spec.get("group") or ""):
-        causes.append(
-            invalid("spec.group", spec.get("group", ""), "should be a domain with at least one dot")
-        )
-    expected = f"{names.get('plural')}.{spec.get('group')}"
-    if crd["metadata"].get("name") != expected:
-        text = 'must be spec.names.plural+"."+spec.group'
-        causes.append(invalid("metadata.name", crd["metadata"].get("name"), text))
+def _name_causes(crd: Json) -> list[Cause]:
+    names, name = crd["spec"]["names"], crd["metadata"].get("name") or ""
+    if name == f"{names.get('plural') or ''}.{crd['spec'].get('group') or ''}":
+        return []
+    return [invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
+
+
+def _group_causes(group: str, path: str) -> list[Cause]:
+    causes = name_causes(group, path)
+    if not causes and "." not in group:
+        causes.append(invalid(path, group, "should be a domain with at least one dot"))
     return causes
 
 
-def _version_causes(versions: list[Json]) -> list[Cause]:
-    causes: list[Cause] = []
-    if not versions:
-        return [required("spec.versions")]
-    if sum(bool(version.get("storage")) for version in versions) != 1:
-        text = "must have exactly one version marked as storage version"
-        causes.append(invalid("spec.versions", [v.get("name") for v in versions], text))
-    # Kubernetes keeps what all versions share at the top of the definition, and names its faults there.
-    together = all(version.get("schema") == versions[0].get("schema") for version in versions)
+def _label(value: str, path: str) -> list[Cause]:
+    return name_causes(value, path, "service")
+
+
+def _mixed(value: str, path: str) -> list[Cause]:
+    """A label but for its capitals."""
+    text = "may have mixed case, but should otherwise match: "
+    return [
+        invalid(path, value, text + cause.message.partition(": ")[2].partition(": ")[2])
+        for cause in _label(value.lower(), path)
+    ]
+
+
+def _same_kinds(names: Json, path: str) -> list[Cause]:
+    if not names.get("kind") or names.get("kind") != names.get("listKind"):
+        return []
+    return [invalid(f"{path}.listKind", names["kind"], "kind and listKind may not be the same")]
+
+
+_SPEC: tuple[Rule, ...] = (
+    need("group"),
+    given("group", _group_causes),
+    choice("scope", "Cluster", "Namespaced", needed=True),
+)
+_NAMES: tuple[Rule, ...] = (
+    given("plural", _label),
+    given("singular", _label),
+    given("kind", _mixed),
+    given("listKind", _mixed),
+    values("shortNames", _label),
+    _same_kinds,
+    values("categories", _label),
+)
+
+
+# ---- versions
+
+
+def _version_causes(spec: Json) -> list[Cause]:
+    versions = spec["versions"] or []
+    causes = [
+        required(f"spec.versions[{index}].schema.openAPIV3Schema")
+        for index, version in enumerate(versions)
+        if _schema_of(version) is None
+    ]
+    shared = {name for name in _PARTS if _is_shared(versions, name)}
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"
-        causes += name_causes(version.get("name") or "", f"{path}.name", "service")
-        schema: Any = field_of(version, "schema", "openAPIV3Schema")
-        where = f"{path}.schema.openAPIV3Schema"
-        if not isinstance(schema, dict):
-            causes.append(required(where, "schemas are required"))
-            continue
-        if not together or index == 0:  # what is the same for all versions is said once
-            place = "spec.validation.openAPIV3Schema" if together else where
-            causes += _schema_causes(schema, place)
-        if not together or index == 0:
-            where = "spec.subresources.scale" if together else f"{path}.subresources.scale"
-            causes += _scale_causes(mapping(version, "subresources").get("scale"), where)
+        causes += _label(version.get("name") or "", f"{path}.name")
+        if version.get("deprecationWarning") is not None and not version.get("deprecated"):
+            text = "can only be set for deprecated versions"
+            causes.append(invalid(f"{path}.deprecationWarning", version["deprecationWarning"], text))
+        for name in _PARTS:
+            causes += _part_causes(version, name, f"{path}.{name}") if name not in shared else []
+    names = [version.get("name") for version in versions]
+    shown = [_in_go(version, shared) for version in versions]
+    if len({*names}) < len(names):
+        causes.append(invalid("spec.versions", shown, "must contain unique version names"))
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        text = "must have exactly one version marked as storage version"
+        causes.append(invalid("spec.versions", shown, text))
+    return causes + (_label(names[0] or "", "spec.version") if names else [])
+
+
+def _hoisted_causes(spec: Json) -> list[Cause]:
+    """Kubernetes keeps what all versions share at the top of the definition, and names its faults there."""
+    versions = spec["versions"] or []
+    causes: list[Cause] = []
+    for name, top in _PARTS.items():
+        if versions and _is_shared(versions, name):
+            causes += _part_causes(versions[0], name, f"spec.{top}")
     return causes
 
 
-def _schema_causes(schema: Json, path: str) -> list[Cause]:
+def _is_shared(versions: list[Json], name: str) -> bool:
+    return all(version.get(name) == versions[0].get(name) for version in versions)
+
+
+# Parts of a version, and where they are if all versions share them.
+_PARTS = {
+    "schema": "validation",
+    "subresources": "subresources",
+    "additionalPrinterColumns": "additionalPrinterColumns",
+    "selectableFields": "selectableFields",
+}
+
+
+def _schema_of(version: Json) -> Json | None:
+    schema = mapping(version, "schema").get("openAPIV3Schema")
+    return schema if isinstance(schema, dict) else None
+
+
+def _part_causes(version: Json, name: str, path: str) -> list[Cause]:
+    match name:
+        case "schema":
+            status = mapping(version, "subresources").get("status") is not None
+            return _schema_causes(_schema_of(version), f"{path}.openAPIV3Schema", status=status)
+        case "subresources":
+            return _scale_causes(mapping(version, "subresources").get("scale"), f"{path}.scale")
+        case "selectableFields":
+            return list(_selectable_causes(version, path))
+        case _:
+            columns = enumerate(sequence(version, name))
+            return [cause for at, column in columns for cause in causes_by(_COLUMN, column, f"{path}[{at}]")]
+
+
+def _schema_causes(schema: Json | None, path: str, *, status: bool) -> list[Cause]:
     """Return the faults of a schema, else what makes the engines that check objects refuse it before it is stored."""
+    if schema is None:
+        return []
     try:
-        if causes := structural_causes(schema, path):
+        if causes := structural_causes(schema, path, status=status):
             return causes
         Validator(schema)
         ruled(schema)
@@ -107,6 +199,56 @@ def _schema_causes(schema: Json, path: str) -> list[Cause]:
     return []
 
 
+def _path(value: str, path: str) -> list[Cause]:
+    return (
+        [] if value.startswith(".") else [invalid(path, value, "must be a simple json path starting with .")]
+    )
+
+
+def _column_text(name: str, *choices: str) -> Rule:
+    text = f"must be one of {','.join(choices)}"
+    return given(name, lambda value, path: [] if value in choices else [invalid(path, value, text)])
+
+
+def _column_path(column: Json, path: str) -> list[Cause]:
+    # As a real server spells the field.
+    value, where = column.get("jsonPath") or "", f"{path}.JSONPath"
+    return _path(value, where) if value else [required(where)]
+
+
+_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN: tuple[Rule, ...] = (
+    need("name"),
+    need("type", detail=f"must be one of {','.join(_TYPES)}"),
+    _column_text("type", *_TYPES),
+    _column_text("format", "byte", "date", "date-time", "double", "float", "int32", "int64", "password"),
+    _column_path,
+)
+
+
+def _selectable_causes(version: Json, path: str) -> Iterator[Cause]:
+    seen = set()
+    for index, field in enumerate(sequence(version, "selectableFields")):
+        where, value = f"{path}[{index}].jsonPath", field.get("jsonPath") or ""
+        if not value:
+            yield required(where)
+            continue
+        schema: Any = _schema_of(version)
+        for name in value.removeprefix(".").split("."):
+            schema = mapping(schema, "properties").get(name) if isinstance(schema, dict) else None
+        if schema is None:
+            yield invalid(where, value, "is an invalid path: does not refer to a valid field")
+            continue
+        if value.startswith(".metadata"):
+            yield invalid(where, value, "must not point to fields in metadata")
+        if schema.get("type") not in ("string", "boolean", "integer"):
+            text = "must point to a field of type string, boolean or integer. "
+            yield invalid(where, value, f"{text}Enum string fields and strings with formats are allowed.")
+        if value in seen:
+            yield Cause(where, f'Duplicate value: "{value}"', "FieldValueDuplicate")
+        seen.add(value)
+
+
 def _scale_causes(scale: Json | None, path: str) -> list[Cause]:
     """The paths lead into spec and status."""
     if scale is None:
@@ -114,16 +256,103 @@ def _scale_causes(scale: Json | None, path: str) -> list[Cause]:
     causes = []
     roots = {"specReplicasPath": (".spec",), "statusReplicasPath": (".status",)}
     for name, allowed in (roots | {"labelSelectorPath": (".spec", ".status")}).items():
-        value = scale.get(name) or ""
+        value, where = scale.get(name) or "", f"{path}.{name}"
         if not value:
-            causes += [required(f"{path}.{name}")] if name in roots else []
+            causes += [required(where)] if name in roots else []
         elif not value.startswith("."):
-            causes.append(invalid(f"{path}.{name}", value, "must be a simple json path starting with ."))
+            causes += _path(value, where)
         elif not value.startswith(tuple(f"{prefix}." for prefix in allowed)):
             places = f"either {' or '.join(allowed)}" if len(allowed) > 1 else allowed[0]
-            text = f"should be a json path under {places}"
-            causes.append(invalid(f"{path}.{name}", value, text))
+            causes.append(invalid(where, value, f"should be a json path under {places}"))
     return causes
 
 
-DEFINITION = Rules(prepare=_prepare, default=_default, check=_check)
+def _in_go(version: Json, shared: set[str]) -> Json:
+    """A version as a real server shows it, without the parts that it keeps elsewhere."""
+    names = ("name", "served", "storage", "deprecated", "deprecationWarning", *_PARTS)
+    empty = {"served": False, "storage": False, "deprecated": False}
+    return {
+        name[0].upper() + name[1:]: None if name in shared else version.get(name, empty.get(name))
+        for name in names
+    }
+
+
+# ---- what the versions have in common
+
+
+def _conversion_causes(conversion: Json) -> list[Cause]:
+    causes = choice("strategy", "None", "Webhook", needed=True)(conversion, "spec.conversion")
+    # A real server spells the fields as it keeps them.
+    client, reviews = "spec.conversion.webhookClientConfig", "spec.conversion.conversionReviewVersions"
+    webhook = mapping(conversion, "webhook")
+    if conversion.get("strategy") != "Webhook":
+        text = "should not be set when strategy is not set to Webhook"
+        causes += [forbidden_field(client, text)] if webhook.get("clientConfig") is not None else []
+        return causes + ([forbidden_field(reviews, text)] if webhook.get("conversionReviewVersions") else [])
+    if webhook.get("clientConfig") is None:
+        causes.append(required(client, "required when strategy is set to Webhook"))
+    if not webhook.get("conversionReviewVersions"):
+        causes.append(required(reviews))
+    return causes
+
+
+def _stored_causes(crd: Json) -> list[Cause]:
+    """Objects may be stored in every version that was the storage version once."""
+    path, versions = "status.storedVersions", crd["spec"]["versions"] or []
+    stored = sequence(crd, "status", "storedVersions")
+    storages = [version.get("name") for version in versions if version.get("storage")]
+    if storages and storages[0] not in stored and crd.get("status"):
+        stored = [*stored, storages[0]]
+    if not stored:
+        return [invalid(path, None, "must have at least one stored version")]
+    causes = [
+        invalid(path, stored, f"must have the storage version {name}")
+        for name in storages
+        if name not in stored
+    ]
+    names = {version.get("name") for version in versions}
+    for index, name in enumerate(stored):
+        if name not in names:
+            causes.append(invalid(f"{path}[{index}]", name, _MIGRATION.format(name)))
+    return causes
+
+
+def _approval_causes(crd: Json, old: Json | None) -> list[Cause]:
+    """Groups of Kubernetes' own need its people's word."""
+    group = crd["spec"].get("group") or ""
+    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+        return []
+    value = annotations_of(crd).get(_APPROVED)
+    if old is not None and value == annotations_of(old).get(_APPROVED):
+        return []
+    where = f"metadata.annotations[{_APPROVED}]"
+    see = "see https://github.com/kubernetes/enhancements/pull/1111"
+    text = f'protected groups must have approval annotation "{_APPROVED}"'
+    if not value:
+        return [required(where, f"{text}, {see}")]
+    if "://" in value or value.startswith("unapproved"):
+        return []
+    return [invalid(where, value, f'{text} with either a URL or a reason starting with "unapproved", {see}')]
+
+
+def _warn(crd: Json) -> list[str]:
+    """Formats of values that nothing checks."""
+    unknown: list[str] = []
+
+    def look(schema: object) -> None:
+        if isinstance(schema, dict):
+            name = schema.get("format")
+            if isinstance(name, str) and name not in _FORMATS and name not in unknown:
+                unknown.append(name)
+            for below in schema.values():
+                look(below)
+        elif isinstance(schema, list):
+            for below in schema:
+                look(below)
+
+    for version in sequence(crd, "spec", "versions"):
+        look(mapping(version, "schema"))
+    return [f'unrecognized format "{name}"' for name in unknown]
+
+
+DEFINITION = Rules(prepare=_prepare, default=_default, check=_check, warn=_warn)

@@ -38,6 +38,7 @@ from steelyard.types import Json, mapping, sequence
 
 RESTART_POLICIES = ["Always", "OnFailure", "Never"]
 _DNS_POLICIES = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]
+_LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _SYSTEMS = ["linux", "windows"]
 _MAY_CHANGE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations")
 _FORBIDDEN = (
@@ -188,7 +189,21 @@ _SPEC: tuple[Rule, ...] = (
 )
 
 
+def _tolerate_the_node(spec: Json) -> None:
+    """A Pod stays five minutes on a node that is lost, unless it says otherwise: every server adds this."""
+    tolerations = sequence(spec, "tolerations")
+    for key in _LOST:
+        if not any(
+            toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
+            for toleration in tolerations
+        ):
+            added = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            tolerations = [*tolerations, added]
+    spec["tolerations"] = tolerations
+
+
 def _prepare(pod: Json) -> None:
+    _tolerate_the_node(pod.setdefault("spec", {}))
     pod["status"] = {"phase": "Pending", "qosClass": _quality(spec_of(pod))}
 
 
