@@ -51,6 +51,18 @@ class Until:
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """One request again and again until it is answered with a status; the last answer is compared."""
+
+    path: str
+    method: str
+    body: JsonValue
+    status: int
+    compare: tuple[str, ...] = ()
+    seconds: float = 30.0
+
+
+@dataclass(frozen=True)
 class Watch:
     """A watch that begins here and goes on beside the next steps."""
 
@@ -68,7 +80,7 @@ class Events:
     compare: tuple[str, ...] = ()
 
 
-Step = Request | Until | Watch | Events
+Step = Request | Until | Repeat | Watch | Events
 
 
 @dataclass(frozen=True)

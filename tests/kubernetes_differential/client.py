@@ -14,7 +14,7 @@ import yaml
 
 from steelyard.types import Json, JsonValue
 from tests.kubernetes_api.api import tls_context
-from tests.kubernetes_differential.case import Case, Events, Request, Step, Until, Watch
+from tests.kubernetes_differential.case import Case, Events, Repeat, Request, Step, Until, Watch
 
 PLACE = re.compile(r"\{\{([^{}]+)\}\}")
 HEADERS = ("Content-Type", "Warning", "Retry-After", "WWW-Authenticate", "Allow", "Location")
@@ -30,7 +30,15 @@ Answer = Json
 class Client:
     """Requests to one server."""
 
-    def __init__(self, kubeconfig: Path, *, accounts: bool, tidy: bool, patience: float = 1.0) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        *,
+        accounts: bool,
+        tidy: bool,
+        patience: float = 1.0,
+        places: dict[str, str] | None = None,
+    ) -> None:
         """`accounts` waits for the default account of a namespace; `tidy` deletes namespaces afterwards.
 
         `patience` is the part of its time that a wait has: a server that does not do a thing never does it.
@@ -41,6 +49,7 @@ class Client:
         self._headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
         self._tls, self._anonymous = tls_context(cluster, user), tls_context(cluster, {})
         self._accounts, self._tidy, self.patience = accounts, tidy, patience
+        self._places = places or {}
 
     async def __aenter__(self) -> "Client":
         self.session, self._plain = _session(self._tls), _session(self._anonymous)
@@ -84,7 +93,7 @@ class Client:
 
     async def run(self, case: Case) -> tuple[list[Answer], dict[str, str]]:
         """All answers to a case, and what stood for its names."""
-        names = {"ns": f"d-{uuid.uuid4().hex[:10]}"}
+        names = {"ns": f"d-{uuid.uuid4().hex[:10]}", **self._places}
         names["group"] = f"{names['ns']}.example.dev"
         if case.namespaced:
             await self._namespace(names["ns"])
@@ -135,6 +144,8 @@ class _Run:
                     return await self._request(step)
                 case Until():
                     return await self._until(step)
+                case Repeat():
+                    return await self._repeat(step)
                 case Watch():
                     return await self._watch(step)
                 case Events():
@@ -162,6 +173,15 @@ class _Run:
                 if answer["status"] == step.status and all(
                     _at(answer["body"], where) == value for where, value in fields.items()
                 ):
+                    return answer
+                await asyncio.sleep(0.05)
+
+    async def _repeat(self, step: Repeat) -> Answer:
+        path, body = self._filled(step.path), self._filled(step.body)
+        async with asyncio.timeout(step.seconds * self._client.patience):
+            while True:
+                answer = await self._client.send(step.method, path, body)
+                if answer["status"] == step.status:
                     return answer
                 await asyncio.sleep(0.05)
 

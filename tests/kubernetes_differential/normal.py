@@ -32,6 +32,9 @@ def normal(answers: list[Json], names: dict[str, str], *, managed: bool) -> list
         for name, shown in generated.items():
             value = value.replace(name, shown)
         value = TIME.sub(_time, value)
+        for name in ("hooks", "bundle"):
+            if name in names:
+                value = value.replace(names[name], name.upper())
         value = CERTIFICATE.sub("CERTIFICATE", value.replace(names["ns"], "NS"))
         value = ACCESS.sub("kube-api-access-GENERATED", VERSION.sub(r"\1VERSION", value))
         return ADDRESS.sub("ADDRESS", TOKEN.sub("TOKEN", value))

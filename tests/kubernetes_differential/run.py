@@ -6,6 +6,7 @@ from pathlib import Path
 from steelyard.types import Json
 from tests.kubernetes_differential.case import Case
 from tests.kubernetes_differential.client import Client
+from tests.kubernetes_differential.hooks import hook_server
 from tests.kubernetes_differential.normal import normal
 
 AT_ONCE = 6
@@ -14,9 +15,11 @@ PATIENCE = 0.4  # of the embedded server, which has less to do
 
 async def _all(cases: list[Case], kubeconfig: Path, accounts: bool, tidy: bool) -> dict[str, list[Json]]:
     places = asyncio.Semaphore(AT_ONCE)
-    async with Client(
-        kubeconfig, accounts=accounts, tidy=tidy, patience=1.0 if accounts else PATIENCE
-    ) as client:
+    patience = 1.0 if accounts else PATIENCE
+    async with (
+        hook_server() as places_of_hooks,
+        Client(kubeconfig, accounts=accounts, tidy=tidy, patience=patience, places=places_of_hooks) as client,
+    ):
 
         async def one(case: Case) -> list[Json]:
             async with places:

@@ -67,9 +67,15 @@ def write_options(request: Request, kind: str) -> Options:
         manager=named,
         named=bool(manager),
         kind=kind,
-        sent={name: request.query[name] for name in _SENT if request.query.get(name)},
+        sent=_sent(request),
         answers=request.answers,
     )
+
+
+def _sent(request: Request) -> Json:
+    """The options as their object has them."""
+    sent: Json = {name: request.query[name] for name in _SENT if request.query.get(name)}
+    return sent | ({"dryRun": ["All"]} if request.query.get("dryRun") else {})
 
 
 def patch_options(request: Request, *, apply: bool = False) -> Options:
@@ -80,7 +86,10 @@ def patch_options(request: Request, *, apply: bool = False) -> Options:
         causes.append(errors.forbidden_field("force", "may not be specified for non-apply patch"))
     if causes:
         raise errors.is_invalid(_META, "PatchOptions", "", causes)
-    return write_options(request, "PatchOptions")
+    options = write_options(request, "PatchOptions")
+    # Whoever is asked about the write is told of an update.
+    options.kind = "UpdateOptions"
+    return options
 
 
 def manager_causes(manager: str) -> list[Cause]:

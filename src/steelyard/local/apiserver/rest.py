@@ -151,6 +151,7 @@ class Rest:
         obj = apply_config(kind, write, live, config, options, force=request.flag("force"))
         options.applied = True
         if stored is None:
+            options.kind = "CreateOptions"
             self._check_new(target, obj)
             raw = self.objects.create(kind.stored, target.namespace or "", self._in(target, obj), options)
             return self._written(request, target, raw, options, 201)
@@ -204,6 +205,7 @@ class Rest:
         item = self.objects.item(target.kind, target.key)
         deletion = deletion_of(request)
         options = self._options(request, target, write_options(request, "DeleteOptions"))
+        options.sent |= _deletion_sent(deletion)
         raw, gone = self._deleted(target.kind.stored, item, deletion, options)
         if gone and not target.kind.returned:
             return Response(_success(target.kind, item), warnings=options.warnings)
@@ -223,6 +225,7 @@ class Rest:
             raise errors.method_not_allowed()
         deletion = deletion_of(request)
         options = self._options(request, target, write_options(request, "DeleteOptions"))
+        options.sent |= _deletion_sent(deletion)
         labels, fields = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
         selects = selection(kind, labels, fields)
         limit = integer(request, "limit")
@@ -273,6 +276,15 @@ _ORPHANS = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
 )
+
+
+def _deletion_sent(deletion: Deletion) -> Json:
+    """The options of a deletion as their object has them."""
+    fields: Json = {"gracePeriodSeconds": deletion.grace, "propagationPolicy": deletion.propagation or None}
+    conditions = {"uid": deletion.uid, "resourceVersion": deletion.version}
+    conditions = {name: value for name, value in conditions.items() if value}
+    fields["preconditions"] = conditions or None
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _success(kind: ResourceType, item: Item) -> bytes:

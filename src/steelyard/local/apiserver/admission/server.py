@@ -11,6 +11,7 @@ from steelyard.local.apiserver.admission import limits
 from steelyard.local.apiserver.admission.attributes import Attributes
 from steelyard.local.apiserver.admission.quota import QuotaAdmission
 from steelyard.local.apiserver.admission.webhooks.dispatch import MUTATING, VALIDATING, Webhooks
+from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType, field_of, nothing
@@ -168,7 +169,12 @@ def _complete(kind: ResourceType, obj: Json) -> None:
     """Bring what a patch has left to the kind's fields."""
     if obj.get("kind") != kind.kind:
         return
-    drop_unknown(kind.node(), obj)
+    try:
+        drop_unknown(kind.node(), obj) if kind.custom else decode_fields(kind.node(), obj, [])
+    except Undecodable as error:
+        text, causes = str(error), [{"message": str(error)}]
+        detail = f"Internal error occurred: {text}"
+        raise errors.Refusal(500, "InternalError", detail, {"causes": causes}) from error
     complete(kind, obj)
 
 

@@ -1,6 +1,7 @@
 """One CEL expression: compiled once, and run with values for `self` and `oldSelf`."""
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from steelyard.local.apiserver.expressions import engine
@@ -46,12 +47,9 @@ class Program:
         self.code = without_literals(source)
         self.nesting = nesting_of(self.code)
         try:
-            parts, end = [], 0
-            for literal in _LITERAL.finditer(source):
-                # Only outside of texts: `size(` in a literal is what the user wrote.
-                parts += [_SIZE.sub(SIZE, source[end : literal.start()]), literal[0]]
-                end = literal.end()
-            self._program: Compiled = cel.compile("".join(parts) + _SIZE.sub(SIZE, source[end:]))
+            self._program: Compiled = cel.compile(
+                outside_literals(source, lambda code: _SIZE.sub(SIZE, code))
+            )
         except ValueError as error:
             text = str(error).partition("ERROR: ")[2] or str(error)
             # The user wrote `size`, and is told of no other name.
@@ -113,6 +111,15 @@ def _most_items(value: Any) -> int:
             most = max(most, len(quote))
             waiting += quote.values() if isinstance(quote, dict) else quote
     return most
+
+
+def outside_literals(source: str, change: Callable[[str], str]) -> str:
+    """The expression with a change made outside of its texts only: what is in a text is what the user wrote."""
+    parts, end = [], 0
+    for literal in _LITERAL.finditer(source):
+        parts += [change(source[end : literal.start()]), literal[0]]
+        end = literal.end()
+    return "".join(parts) + change(source[end:])
 
 
 def without_literals(source: str) -> str:

@@ -87,17 +87,17 @@ async def call(address: Address, bundle: str, seconds: int, review: Json, *, mut
     if address.failure:
         return Verdict(failure=f"{shown}{address.failure}")
     try:
-        status, body = await asyncio.wait_for(_posted(address, bundle, seconds, review), seconds)
+        status, body, media = await asyncio.wait_for(_posted(address, bundle, seconds, review), seconds)
     except TimeoutError:
         return Verdict(failure=f"{shown}context deadline exceeded")
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return Verdict(failure=f"{shown}{_reason(error, address.connect)}")
     if status >= 300:
-        return Verdict(failure=f"failed to call webhook: {_of_status(status, body)}")
+        return Verdict(failure=f"failed to call webhook: {_of_status(status, body, media)}")
     return verdict_of(review, body, mutating=mutating)
 
 
-async def _posted(address: Address, bundle: str, seconds: int, review: Json) -> tuple[int, bytes]:
+async def _posted(address: Address, bundle: str, seconds: int, review: Json) -> tuple[int, bytes, str]:
     # A session for each call: a connection that a webhook has left open would be one to look after.
     async with (
         aiohttp.ClientSession() as session,
@@ -117,7 +117,7 @@ async def _posted(address: Address, bundle: str, seconds: int, review: Json) -> 
             # A webhook must not fill this server's memory.
             if len(body) > MAX_ANSWER:
                 raise ValueError(f"answer of more than {MAX_ANSWER} bytes")
-        return answer.status, bytes(body)
+        return answer.status, bytes(body), answer.content_type
 
 
 def _reason(error: Exception, url: str) -> str:
@@ -158,11 +158,12 @@ _WORDS = {
 }
 
 
-def _of_status(status: int, body: bytes) -> str:
+def _of_status(status: int, body: bytes, media: str) -> str:
     if status in _WORDS:
         return _WORDS[status]
-    text = body.decode(errors="replace").strip()
+    # Go's client shows what is meant for people to read.
+    text = body.decode(errors="replace").strip() if media.startswith("text/") else ""
     if status >= 500:
         shown = orjson.dumps(text or "unknown").decode()
         return f"an error on the server ({shown}) has prevented the request from succeeding"
-    return text or f"the server rejected our request for an unknown reason ({status})"
+    return text or "the server rejected our request for an unknown reason"

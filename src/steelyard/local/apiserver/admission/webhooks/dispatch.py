@@ -17,7 +17,6 @@ from steelyard.local.apiserver.admission.attributes import (
     request_of,
     selectors_match,
 )
-from steelyard.local.apiserver.admission.expressions import evaluated
 from steelyard.local.apiserver.admission.webhooks.calls import address_of, call
 from steelyard.local.apiserver.admission.webhooks.review import (
     Verdict,
@@ -29,6 +28,7 @@ from steelyard.local.apiserver.admission.webhooks.review import (
 from steelyard.local.apiserver.answers import Pending, Question, key_of
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.errors import Refusal
+from steelyard.local.apiserver.expressions.plain import evaluated
 from steelyard.local.apiserver.expressions.program import Failed
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
@@ -112,7 +112,7 @@ class Webhooks:
         try:
             new = jsonpatch.JsonPatch(list(verdict.patch)).apply(called.obj)
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, *_UNFIT) as error:
-            raise _internal(str(error)) from error
+            raise _internal(_unfit_patch(error, verdict.patch)) from error
         if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
             raise _internal(f'the patch of webhook "{hook.name}" leaves no object')
         if called.kind.convert_in is not None:
@@ -209,6 +209,14 @@ class Webhooks:
         if not verdict.allowed:
             raise denial(hook.name, verdict.status)
         return True
+
+
+def _unfit_patch(error: Exception, patch: Sequence[Json]) -> str:
+    """A patch that does not fit in the words of Go's library, where its path leads nowhere."""
+    if isinstance(error, jsonpatch.JsonPatchConflict | jsonpatch.JsonPointerException) and len(patch) == 1:
+        operation, path = patch[0].get("op"), patch[0].get("path")
+        return f"{operation} operation does not apply: doc is missing path: {path}: missing value"
+    return str(error)
 
 
 _UNFIT = (TypeError, KeyError, ValueError, IndexError, AttributeError, RecursionError)

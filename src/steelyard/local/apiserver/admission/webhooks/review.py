@@ -11,6 +11,8 @@ from steelyard.local.apiserver.errors import Refusal
 from steelyard.types import Json
 
 GROUP = "admission.k8s.io"
+_NO_OBJECT = "json: cannot unmarshal string into Go value of type struct { "
+_NO_OBJECT += r'APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ def verdict_of(review: Json, body: bytes, *, mutating: bool) -> Verdict:
     """Read an answer to a question."""
     try:
         answer = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        return Verdict(failure=f"couldn't get version/kind; json parse error: {error}")
+    except orjson.JSONDecodeError:
+        answer = ""
     problem = _problem(review, answer, mutating=mutating)
     if problem:
         return Verdict(failure=problem)
@@ -49,7 +51,7 @@ def verdict_of(review: Json, body: bytes, *, mutating: bool) -> Verdict:
             patch = tuple(dict(operation) for operation in patch)
         except (ValueError, TypeError, binascii.Error) as error:
             return Verdict(failure=f"received undecodable patch in webhook response: {error}")
-        if response.get("patchType", "JSONPatch") != "JSONPatch":
+        if patch and response.get("patchType", "JSONPatch") != "JSONPatch":
             return Verdict(failure=f'unsupported patch type "{response["patchType"]}"')
     warnings = tuple(str(warning) for warning in response.get("warnings") or ())
     return Verdict(bool(response.get("allowed")), "", patch, response.get("status"), warnings)
@@ -57,9 +59,12 @@ def verdict_of(review: Json, body: bytes, *, mutating: bool) -> Verdict:
 
 def _problem(review: Json, answer: object, *, mutating: bool) -> str:
     """Return why an answer is none."""
-    if not isinstance(answer, dict) or not answer.get("apiVersion") or not answer.get("kind"):
-        missing = "apiVersion" if isinstance(answer, dict) and answer.get("kind") else "Kind"
-        return f"failed to call webhook: Object '{missing}' is missing in '{_compact(answer)}'"
+    if not isinstance(answer, dict):
+        return f"failed to call webhook: couldn't get version/kind; json parse error: {_NO_OBJECT}"
+    version, kind = answer.get("apiVersion") or review["apiVersion"], answer.get("kind") or review["kind"]
+    if kind != review["kind"] or str(version).partition("/")[0] != GROUP:
+        text = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:110"'
+        return f"failed to call webhook: {text}"
     invalid = "received invalid webhook response: "
     response = answer.get("response")
     if not isinstance(response, dict):
@@ -69,9 +74,9 @@ def _problem(review: Json, answer: object, *, mutating: bool) -> str:
     uid, given = review["request"]["uid"], response.get("uid") or ""
     if given != uid:
         return f'{invalid}expected response.uid="{uid}", got "{given}"'
-    if (answer["apiVersion"], answer["kind"]) != (f"{GROUP}/v1", "AdmissionReview"):
-        shown = f"{str(answer['apiVersion']).replace('/', '/', 1)}, Kind={answer['kind']}"
-        return f"{invalid}expected webhook response of {GROUP}/v1, Kind=AdmissionReview, got {shown}"
+    if version != review["apiVersion"]:
+        expected = f"expected webhook response of {GROUP}/v1, Kind=AdmissionReview"
+        return f"{invalid}{expected}, got {version}, Kind={kind}"
     return _patch_problem(response, mutating=mutating)
 
 
@@ -88,10 +93,6 @@ def _patch_problem(response: Json, *, mutating: bool) -> str:
     if not patch and kind is not None:
         return f"{invalid}webhook returned response.patchType but not response.patch"
     return ""
-
-
-def _compact(value: object) -> str:
-    return orjson.dumps(value).decode()
 
 
 # ---- refusals
