@@ -55,6 +55,7 @@ class Options:
     kind: str = "CreateOptions"  # and further fields as sent, for those who are asked about the write
     sent: Json = field(default_factory=dict)
     requested: ResourceType | None = None  # the kind in the version of the request
+    collection: bool = False  # one of many objects is deleted: the request names none
     answers: Answers | None = None  # of webhooks; the server's own writes ask none
 
     def keep(self, name: str, make: Callable[[], str]) -> str:

@@ -226,6 +226,7 @@ class Rest:
         deletion = deletion_of(request)
         options = self._options(request, target, write_options(request, "DeleteOptions"))
         options.sent |= _deletion_sent(deletion)
+        options.collection = True
         labels, fields = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
         selects = selection(kind, labels, fields)
         limit = integer(request, "limit")

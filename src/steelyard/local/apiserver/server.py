@@ -15,6 +15,7 @@ from steelyard.local.apiserver.access.authentication import Authentication
 from steelyard.local.apiserver.access.bootstrap import Aggregation, add_bootstrap_roles
 from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.access.tokens import AccountTokens
+from steelyard.local.apiserver.admission.policies import Policies
 from steelyard.local.apiserver.admission.quota import QuotaController
 from steelyard.local.apiserver.admission.server import ServerAdmission
 from steelyard.local.apiserver.admission.webhooks.dispatch import Webhooks
@@ -85,7 +86,9 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     QuotaController(store, config.faults)
     rbac = Rbac(store)
     webhooks = Webhooks(store, registry.versions, clock)
-    objects = Objects(store, clock, ServerAdmission(store, config.service_network, rbac, webhooks))
+    policies = Policies(store, registry)
+    admission = ServerAdmission(store, config.service_network, rbac, webhooks, policies)
+    objects = Objects(store, clock, admission)
     kind = registry.stored("namespaces")
     for name in NAMESPACES:
         if store.get("namespaces", ("", name)) is None:

@@ -98,6 +98,7 @@ def _matches(rule: Json, attributes: Attributes, kind: ResourceType) -> bool:
         _holds(rule, "operations", attributes.operation)
         and _holds(rule, "apiGroups", kind.group)
         and _holds(rule, "apiVersions", kind.version)
+        and (not (names := sequence(rule, "resourceNames")) or attributes.name in names)
         and any(_is_resource(name, kind, attributes.subresource) for name in sequence(rule, "resources"))
     )
 

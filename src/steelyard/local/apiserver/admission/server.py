@@ -9,6 +9,7 @@ from steelyard.local.apiserver.access.escalation import check_escalation
 from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.admission import limits
 from steelyard.local.apiserver.admission.attributes import Attributes
+from steelyard.local.apiserver.admission.policies import Policies
 from steelyard.local.apiserver.admission.quota import QuotaAdmission
 from steelyard.local.apiserver.admission.webhooks.dispatch import MUTATING, VALIDATING, Webhooks
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
@@ -30,8 +31,10 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 class ServerAdmission(Admission):
     """The server's own."""
 
-    def __init__(self, store: Store, service_network: str, rbac: Rbac, webhooks: Webhooks) -> None:
-        self._store, self._rbac, self._webhooks = store, rbac, webhooks
+    def __init__(
+        self, store: Store, service_network: str, rbac: Rbac, webhooks: Webhooks, policies: Policies
+    ) -> None:
+        self._store, self._rbac, self._webhooks, self._policies = store, rbac, webhooks, policies
         self._addresses = Addresses(store, service_network)
         self._quota = QuotaAdmission(store)
 
@@ -66,11 +69,23 @@ class ServerAdmission(Admission):
     ) -> None:
         if not subresource:
             self._admit_whole(kind, obj, old, options)
-        if options.answers is not None and self._webhooks.exist(VALIDATING):
-            self._webhooks.validate(attributes_of(kind, obj, old, options, subresource))
+        if options.answers is not None:
+            self._ask(kind, obj, old, options, subresource)
         # The last of all: what another check refuses uses nothing.
         if not subresource:
             self._quota.admit(kind, obj, old, options)
+
+    def _ask(
+        self, kind: ResourceType, obj: Json | None, old: Json | None, options: Options, subresource: str
+    ) -> None:
+        """Ask the policies first, which answer at once, and then the webhooks."""
+        by_policy, by_webhook = self._policies.exist(), self._webhooks.exist(VALIDATING)
+        if by_policy or by_webhook:
+            attributes = attributes_of(kind, obj, old, options, subresource)
+            if by_policy:
+                self._policies.validate(attributes)
+            if by_webhook:
+                self._webhooks.validate(attributes)
 
     def _admit_whole(self, kind: ResourceType, obj: Json, old: Json | None, options: Options) -> None:
         check_escalation(self._rbac, kind, obj, old, options.user)
@@ -126,11 +141,10 @@ class ServerAdmission(Admission):
             raise errors.forbidden("", "namespaces", item.name, "this namespace may not be deleted")
         if options.answers is None:
             return
-        hooks = [bucket for bucket in (MUTATING, VALIDATING) if self._webhooks.exist(bucket)]
-        if hooks:
-            attributes = attributes_of(kind, None, item.parsed(), options, "")
-            self._webhooks.mutate(attributes, nothing)
-            self._webhooks.validate(attributes)
+        if self._webhooks.exist(MUTATING):
+            self._webhooks.mutate(attributes_of(kind, None, item.parsed(), options, ""), nothing)
+        if self._policies.exist() or self._webhooks.exist(VALIDATING):
+            self._ask(kind, None, item.parsed(), options, "")
 
     def before_delete(self, kind: ResourceType, obj: Json) -> None:
         """A definition waits for its objects."""
@@ -156,6 +170,7 @@ def attributes_of(
     name = metadata.get("name") or ""
     # As on a real server a namespace lies in itself.
     namespace = metadata.get("namespace") or (name if kind.bucket == "namespaces" else "")
+    name = "" if options.collection else name
     return Attributes(operation, requested, namespace, name, obj, old, options, subresource)
 
 

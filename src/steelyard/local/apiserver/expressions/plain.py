@@ -29,6 +29,7 @@ _TYPES = frozenset(
         "bytes",
     ]
 )
+_FIELD = re.compile(r"(?:object|oldObject|params)(?:\.[A-Za-z_]\w*)+")
 _PLACE = re.compile(r"<input>:(\d+):(\d+):")
 _NAMES: dict[type[Any], str] = {
     bool: "bool",
@@ -47,6 +48,15 @@ def compiled(source: str) -> Program:
     """Raises BadExpression."""
     # A deleted object is null, and null has no fields; to this engine it has no answer.
     return Program(outside_literals(source, lambda code: _HAS.sub(r"(\1 != null && has(\1.\2))", code)))
+
+
+def is_untyped(source: str) -> bool:
+    """Tell whether an expression is a field of an object alone, whose type nobody knows."""
+    return _FIELD.fullmatch(source.strip()) is not None
+
+
+def untyped(wanted: type[Any]) -> str:
+    return f"must evaluate to {_NAMES[wanted]} but got dyn"
 
 
 def located(source: str, line: int, column: int) -> str:
@@ -73,6 +83,8 @@ def fault_of(source: str, names: Collection[str], wanted: type[Any] | None = Non
         line, column = source.count("\n", 0, start) + 1, start - source.rfind("\n", 0, start)
         text = f"undeclared reference to '{unknown[0]}' (in container '')"
         return f"compilation failed: ERROR: <input>:{line}:{column}: {text}{located(source, line, column)}"
+    if wanted is not None and is_untyped(source):
+        return untyped(wanted)
     # Without types this engine knows the type of a constant only.
     if not program.variables and wanted is not None:
         with suppress(Failed):

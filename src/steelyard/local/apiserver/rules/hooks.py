@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from steelyard.local.apiserver.kinds import Rules
-from steelyard.local.apiserver.rules import webhooks
+from steelyard.local.apiserver.rules import policies, webhooks
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.types import Json, mapping, sequence
 
@@ -57,5 +57,5 @@ def _default_binding(obj: Json) -> None:
 
 VALIDATING = Rules(default=_default_webhooks, check=webhooks.check)
 MUTATING = Rules(default=_default_mutating, check=webhooks.check)
-POLICY = Rules(prepare=_prepare_policy, default=_default_policy)
-POLICY_BINDING = Rules(default=_default_binding)
+POLICY = Rules(prepare=_prepare_policy, default=_default_policy, check=policies.check)
+POLICY_BINDING = Rules(default=_default_binding, check=policies.check_binding)

@@ -9,7 +9,7 @@ from steelyard.local.apiserver.rules.common import selector_causes
 from steelyard.local.apiserver.rules.fields import duplicate, one_of, too_many
 from steelyard.types import Json, mapping, sequence
 
-_OPERATIONS = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"]
+OPERATIONS = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"]
 _SCOPES = ["*", "Cluster", "Namespaced"]
 _NO_EFFECTS = ["None", "NoneOnDryRun"]
 _VERSIONS = "v1, v1beta1"
@@ -32,7 +32,7 @@ def check(obj: Json, old: Json | None) -> list[Cause]:
 def _hook_causes(hook: Json, path: str) -> list[Cause]:
     causes = _qualified(hook.get("name") or "", f"{path}.name")
     for index, rule in enumerate(sequence(hook, "rules")):
-        causes += rule_causes(rule, f"{path}.rules[{index}]", _OPERATIONS)
+        causes += rule_causes(rule, f"{path}.rules[{index}]", OPERATIONS)
     causes += one_of(hook.get("failurePolicy"), f"{path}.failurePolicy", ["Fail", "Ignore"])
     causes += one_of(hook.get("matchPolicy"), f"{path}.matchPolicy", ["Equivalent", "Exact"])
     effects = hook.get("sideEffects")

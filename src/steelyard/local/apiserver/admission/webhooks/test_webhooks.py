@@ -175,7 +175,7 @@ async def test_a_validating_webhook_sees_what_the_changing_ones_made(parts: Part
 async def test_a_deletion_is_asked_about_with_the_old_object(parts: Parts, hooks: Hooks) -> None:
     for name in ("a", "b"):
         await ask(parts, "POST", f"{CORE}/configmaps", config_map(name))
-    hooks.answers["/keep"] = lambda request: {"allowed": request["name"] != "b"}
+    hooks.answers["/keep"] = lambda request: {"allowed": request["oldObject"]["metadata"]["name"] != "b"}
     await configure(parts, "Validating", hooks.hook("/keep"))
     assert (await ask(parts, "DELETE", f"{CORE}/configmaps"))[0] == 400
     assert hooks.requests[0]["oldObject"]["data"] == {"a": "1"}
