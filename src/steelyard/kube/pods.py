@@ -39,6 +39,16 @@ def containers_of(spec: Json | None) -> list[dict[str, Any]]:
     return [*sequence(spec, "initContainers"), *sequence(spec, "containers")]
 
 
+def is_sidecar(container: Json) -> bool:
+    """Tell whether an init container goes on running beside the containers."""
+    return container.get("restartPolicy") == "Always"
+
+
+def sidecars(pod: Json) -> list[dict[str, Any]]:
+    """Init containers that go on running beside the containers."""
+    return [container for container in sequence(pod, "spec", "initContainers") if is_sidecar(container)]
+
+
 def waiting_state(container: Json) -> Json:
     """The `waiting` state of a container status; empty when it does not wait."""
     return mapping(container, "state", "waiting")

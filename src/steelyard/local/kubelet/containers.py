@@ -22,6 +22,7 @@ class Containers:
         self.runs: dict[str, Run | None] = {}  # the newest of each container
         self._shims: dict[tuple[str, int], shim_processes.ShimProcess] = {}
         self._stopping: set[tuple[str, int]] = set()
+        self._asked: set[tuple[str, int]] = set()
 
     def alive(self) -> bool:
         return any(run is not None and run.state != "exited" for run in self.runs.values())
@@ -117,6 +118,19 @@ class Containers:
         """A signal to every shim: SIGTERM it passes on, at SIGUSR2 it kills the container's tree."""
         for child in self._shims.values():
             child.send(number)
+
+    def terminate(self, name: str) -> None:
+        """Pass SIGTERM to the shim of a run that has not begun, once."""
+        run = self.runs.get(name)
+        child = self._shims.get((name, run.attempt)) if run is not None else None
+        if run is not None and child is not None and (name, run.attempt) not in self._asked:
+            self._asked.add((name, run.attempt))
+            child.send(signal.SIGTERM)
+
+    def was_asked(self, name: str) -> bool:
+        """Tell whether the newest run was asked to end before it had begun."""
+        run = self.runs.get(name)
+        return run is not None and (name, run.attempt) in self._asked
 
     def kill(self, name: str, reason: str, message: str) -> None:
         """End a running container's tree at once, having said why."""

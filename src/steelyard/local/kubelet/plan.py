@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from steelyard.awake import SleptSince, never_slept, pause_lasts
+from steelyard.kube.pods import containers_of, is_sidecar, sidecars
 from steelyard.local.kubelet.records import Failure, Run
 from steelyard.types import Json, sequence
 
@@ -20,8 +22,17 @@ class Plan:
     start: tuple[tuple[str, int], ...] = ()
     stop: bool = False  # end everything that runs
     ended: bool = False  # nothing runs, and nothing will
+    retire: tuple[str, ...] = ()  # sidecars that are to end, since the containers have
     back_off: tuple[str, ...] = ()  # containers that wait before they start again
     look_again: datetime | None = None
+
+    def __add__(self, other: "Plan") -> "Plan":
+        times = [time for time in (self.look_again, other.look_again) if time is not None]
+        return Plan(
+            self.start + other.start,
+            back_off=self.back_off + other.back_off,
+            look_again=min(times, default=None),
+        )
 
 
 def parse_time(text: str) -> datetime:
@@ -76,8 +87,18 @@ def _begin(containers: list[Json], runs: Runs, policy: str, now: datetime, crash
     return Plan(tuple(start), back_off=tuple(waiting), look_again=min(times, default=None))
 
 
-def decide(pod: Json, runs: Runs, failure: Failure | None, *, now: datetime, crash_backoff: float) -> Plan:
-    """`runs` holds the newest run of every container, init containers included."""
+def decide(
+    pod: Json,
+    runs: Runs,
+    failure: Failure | None,
+    *,
+    now: datetime,
+    crash_backoff: float,
+    started: Mapping[str, bool] = MappingProxyType({}),
+) -> Plan:
+    """`runs` holds the newest run of every container, init containers included; `started` says which sidecars
+    have started, so that what comes after them may.
+    """
     spec = pod["spec"]
     policy = spec.get("restartPolicy", "Always")
     alive = any(run is not None and run.state != "exited" for run in runs.values())
@@ -85,14 +106,43 @@ def decide(pod: Json, runs: Runs, failure: Failure | None, *, now: datetime, cra
         return Plan(stop=alive, ended=not alive)
     # Kubernetes' rule: an init container that has succeeded does not run again, whatever the Pod's policy is.
     init_policy = "OnFailure" if policy == "Always" else policy
+    begun = any(runs.get(container["name"]) is not None for container in spec["containers"])
+    plan = Plan()
     for container in sequence(spec, "initContainers"):
         run = runs.get(container["name"])
+        if is_sidecar(container):
+            plan += _begin([container], runs, "Always", now, crash_backoff)
+            running = run is not None and run.state == "running" and started.get(container["name"], False)
+            if running or begun:
+                continue
+            return plan
         if run is not None and run.succeeded:
             continue
         if run is not None and run.state == "exited" and not restarts(run, init_policy):
-            return Plan(ended=True)
-        return _begin([container], runs, init_policy, now, crash_backoff)
-    plan = _begin(spec["containers"], runs, policy, now, crash_backoff)
-    if alive or plan.start or plan.back_off:
-        return plan
-    return Plan(ended=True)
+            return _over(pod, runs)
+        return plan + _begin([container], runs, init_policy, now, crash_backoff)
+    own = _begin(spec["containers"], runs, policy, now, crash_backoff)
+    if own.start or own.back_off or any(_is_alive(runs, container) for container in spec["containers"]):
+        return plan + own
+    return _over(pod, runs)
+
+
+def _is_alive(runs: Runs, container: Json) -> bool:
+    run = runs.get(container["name"])
+    return run is not None and run.state != "exited"
+
+
+def _over(pod: Json, runs: Runs) -> Plan:
+    """The end of a Pod whose work is done: its sidecars end one after the other, the last one first."""
+    running = [container["name"] for container in sidecars(pod) if _is_alive(runs, container)]
+    return Plan(retire=tuple(running[-1:])) if running else Plan(ended=True)
+
+
+def next_to_end(pod: Json, runs: Runs) -> list[str]:
+    """Return which containers of a Pod that is to end are asked next: all but sidecars, then the last sidecar."""
+    others = [
+        container["name"]
+        for container in containers_of(pod["spec"])
+        if not is_sidecar(container) and _is_alive(runs, container)
+    ]
+    return others or [container["name"] for container in sidecars(pod) if _is_alive(runs, container)][-1:]

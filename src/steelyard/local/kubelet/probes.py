@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from steelyard.kube.pods import container_statuses
+from steelyard.kube.pods import all_container_statuses, sidecars
 from steelyard.local.kubelet.records import PodFolder, Run
 from steelyard.local.kubelet.shim_processes import program
 from steelyard.types import Json, mapping, sequence
@@ -46,6 +46,14 @@ class Target:
     execute: tuple[str, ...]
 
 
+def target_of(folder: PodFolder, python: str, container: Json, run: Run, ip: str) -> Target:
+    """Return where a probe or hook of a running container goes."""
+    intent = folder.base(container["name"], run.attempt).with_suffix(".json")
+    # Its program runs where the container runs: `exec_main` enters the container's namespaces.
+    inside = (str(intent), str(run.pid), str(os.getpid()))
+    return Target(container, ip, (python, "-I", "-S", "-c", program("exec_main"), *inside))
+
+
 @dataclass
 class _Followed:
     """Results of the probes of one run."""
@@ -77,13 +85,13 @@ class Probes:
             run = running.get(name)
             if run is None or run.attempt != state.attempt:
                 self._drop(name)
-        for container in pod["spec"]["containers"]:
+        for container in (*sidecars(pod), *pod["spec"]["containers"]):
             name = container["name"]
             if name in running and name not in self._followed:
                 self._begin(pod, container, running[name], ip)
 
     def _begin(self, pod: Json, container: Json, run: Run, ip: str) -> None:
-        statuses = {status["name"]: status for status in container_statuses(pod)}
+        statuses = {status["name"]: status for status in all_container_statuses(pod)}
         before = statuses.get(container["name"], {})
         # What an earlier kubelet reported of this very run still holds: a new kubelet must not take a
         # ready Pod out of its Services until its own first probe.
@@ -96,11 +104,7 @@ class Probes:
         self._followed[container["name"]] = state
         for kind in PROBES:
             if container.get(kind):
-                intent = self.folder.base(container["name"], run.attempt).with_suffix(".json")
-                # A probe's program runs where the container runs: `exec_main` enters the container's namespaces.
-                inside = (str(intent), str(run.pid), str(os.getpid()))
-                command = (self.python, "-I", "-S", "-c", program("exec_main"), *inside)
-                target = Target(container, ip, command)
+                target = target_of(self.folder, self.python, container, run, ip)
                 state.tasks.append(asyncio.create_task(self._probe(kind, target, state)))
 
     def _drop(self, name: str) -> None:
@@ -154,10 +158,10 @@ async def answers(probe: Probe, target: Target) -> bool:
     try:
         async with asyncio.timeout(probe.timeout):
             if "httpGet" in probe.action:
-                return await _http(probe.action["httpGet"], target)
+                return await ask(probe.action["httpGet"], target)
             if "tcpSocket" in probe.action:
                 return await _connects(probe.action["tcpSocket"], target)
-            return await _succeeds([*target.execute, *probe.action["exec"]["command"]])
+            return await succeeds([*target.execute, *probe.action["exec"]["command"]])
     except (OSError, TimeoutError, ValueError, LookupError):
         return False
 
@@ -170,7 +174,7 @@ async def _connects(action: Json, target: Target) -> bool:
     return True
 
 
-async def _succeeds(command: list[str]) -> bool:
+async def succeeds(command: list[str]) -> bool:
     null = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(*command, stdin=null, stdout=null, stderr=null)
     try:
@@ -182,7 +186,7 @@ async def _succeeds(command: list[str]) -> bool:
             await process.wait()
 
 
-async def _http(action: Json, target: Target) -> bool:
+async def ask(action: Json, target: Target) -> bool:
     # Kubernetes' kubelet does not verify certificates either: a probe asks
     # whether the program answers, not who it is.
     secure = ssl._create_unverified_context() if action.get("scheme") == "HTTPS" else None

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from decimal import Decimal
 
+from steelyard.kube.pods import is_sidecar, sidecars
 from steelyard.schema.quantity import amount as amount_of
 from steelyard.types import Json, mapping, sequence
 
@@ -41,11 +42,17 @@ def _summed(parts: Iterable[dict[str, float]]) -> dict[str, float]:
 
 
 def requests_of(pod: Json) -> dict[str, float]:
-    """Return a Pod's requests: its containers together, or its greediest init container."""
-    total = _summed(resources_of(container) for container in pod["spec"]["containers"])
+    """Return a Pod's requests: containers and sidecars together, or its greediest init container beside the
+    sidecars before it.
+    """
+    total = _summed(resources_of(container) for container in (*pod["spec"]["containers"], *sidecars(pod)))
+    beside: dict[str, float] = {}
     # They run one after the other, before the others: room for the greediest is enough.
     for container in sequence(pod["spec"], "initContainers"):
-        for name, amount in resources_of(container).items():
+        amounts = _summed([beside, resources_of(container)])
+        if is_sidecar(container):
+            beside = amounts
+        for name, amount in amounts.items():
             total[name] = max(total.get(name, 0.0), amount)
     return {**total, "pods": 1.0}
 

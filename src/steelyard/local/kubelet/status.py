@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from steelyard.kube.objects import conditions_of
+from steelyard.kube.pods import is_sidecar, sidecars
 from steelyard.local.kubelet.plan import Runs
 from steelyard.local.kubelet.records import LOST, Failure, Run, Sandbox
 from steelyard.types import Json, sequence
@@ -110,7 +111,7 @@ def _conditions(
     incomplete = [
         container["name"]
         for container in sequence(pod["spec"], "initContainers")
-        if not _has_succeeded(observed.runs.get(container["name"]))
+        if not _is_initialized(pod, container, observed)
     ]
     missing = ("ContainersNotInitialized", f"containers with incomplete status: [{' '.join(incomplete)}]")
     conditions = [
@@ -137,6 +138,17 @@ def _has_succeeded(run: Run | None) -> bool:
     return run is not None and run.succeeded
 
 
+def _is_initialized(pod: Json, container: Json, observed: Observed) -> bool:
+    """Tell whether an init container keeps no other waiting: it has succeeded, or started as a sidecar."""
+    name = container["name"]
+    if not is_sidecar(container):
+        return _has_succeeded(observed.runs.get(name))
+    # Once the containers have begun, a sidecar that starts again does not take that back.
+    begun = any(observed.runs.get(other["name"]) is not None for other in pod["spec"]["containers"])
+    run = observed.runs.get(name)
+    return begun or (run is not None and run.state == "running" and observed.started.get(name, False))
+
+
 def with_times(conditions: list[Json], known: list[Json], now: str) -> list[Json]:
     """The conditions with the time at which their status changed; those of others stay."""
     before = {condition["type"]: condition for condition in known}
@@ -153,17 +165,21 @@ def pod_status(pod: Json, observed: Observed, *, host_ip: str, now: datetime) ->
     """The whole status of a Pod that is bound to this node."""
     spec, uid = pod["spec"], pod["metadata"]["uid"]
     init = sequence(spec, "initContainers")
-    initialized = all(_has_succeeded(observed.runs.get(container["name"])) for container in init)
+    initialized = all(_is_initialized(pod, container, observed) for container in init)
     first = "ContainerCreating" if initialized else "PodInitializing"
     init_statuses = []
     for position, container in enumerate(init):
         begins = "PodInitializing" if position else "ContainerCreating"
         entry = _container_status(container, observed, uid, begins)
-        init_statuses.append({**entry, "ready": _has_succeeded(observed.runs.get(container["name"]))})
+        if not is_sidecar(container):
+            entry["ready"] = _has_succeeded(observed.runs.get(container["name"]))
+        init_statuses.append(entry)
     statuses = [_container_status(container, observed, uid, first) for container in spec["containers"]]
     phase = _phase(pod, observed, initialized)
     known = conditions_of(pod)
-    conditions = _conditions(pod, statuses, phase, observed, initialized)
+    beside = {container["name"] for container in sidecars(pod)}
+    running = [*(entry for entry in init_statuses if entry["name"] in beside), *statuses]
+    conditions = _conditions(pod, running, phase, observed, initialized)
     status: Json = {
         "phase": phase,
         "conditions": with_times(conditions, known, now.strftime("%Y-%m-%dT%H:%M:%SZ")),

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from steelyard.local.kubelet.node import no_room_beside_others, why_not
-from steelyard.local.kubelet.plan import back_off, deadline, decide
+from steelyard.local.kubelet.plan import back_off, deadline, decide, next_to_end
 from steelyard.local.kubelet.quantity import memory_limit, number, requests_of
 from steelyard.local.kubelet.records import LOST, Failure, Run
 from steelyard.local.kubelet.status import Observed, pod_status, with_times
@@ -185,6 +185,95 @@ def test_init_containers_ask_one_by_one_the_others_together() -> None:
     )
     assert requests_of(pod)["cpu"] == 2
     assert requests_of(make_pod(make_container(resources={"limits": {"cpu": "1"}})))["cpu"] == 1
+
+
+def sidecar(name: str = "proxy", **fields: object) -> Json:
+    return {**make_container("", name, **fields), "restartPolicy": "Always"}
+
+
+MESH = make_pod(initContainers=[sidecar(), make_container("", "first"), sidecar("logs")])
+DONE = ended(0)
+
+
+@pytest.mark.parametrize(
+    ("pod", "runs", "started", "start", "retire", "over"),
+    [
+        pytest.param(MESH, {}, [], ["proxy"], [], False, id="a sidecar starts first"),
+        pytest.param(MESH, {"proxy": RUNNING}, [], [], [], False, id="others wait until it has started"),
+        pytest.param(MESH, {"proxy": RUNNING}, ["proxy"], ["first"], [], False, id="then they begin"),
+        pytest.param(
+            MESH, {"proxy": DONE, "first": RUNNING}, [], ["proxy"], [], False, id="it starts again after a success"
+        ),
+        pytest.param(
+            MESH, {"proxy": RUNNING, "first": DONE, "logs": RUNNING}, ["proxy", "logs"], ["main"], [], False,
+            id="containers come after all of them",
+        ),
+        pytest.param(
+            MESH, {"proxy": RUNNING, "first": DONE, "logs": DONE, "main": RUNNING}, ["proxy"], ["logs"], [], False,
+            id="one starts again beside containers",
+        ),
+        pytest.param(
+            MESH, {"proxy": RUNNING, "first": DONE, "logs": RUNNING, "main": DONE}, ["proxy", "logs"], [], ["logs"],
+            False, id="the last one ends first, when the containers have",
+        ),
+        pytest.param(
+            MESH, {"proxy": RUNNING, "first": DONE, "logs": ended(143), "main": DONE}, ["proxy"], [], ["proxy"], False,
+            id="then the one before it, and none starts again",
+        ),
+        pytest.param(
+            MESH, {"proxy": ended(143), "first": DONE, "logs": ended(143), "main": DONE}, [], [], [], True,
+            id="then the Pod is over",
+        ),
+        pytest.param(
+            MESH, {"proxy": RUNNING, "first": ended(1)}, ["proxy"], [], ["proxy"], False,
+            id="a failed init container ends them too",
+        ),
+    ],
+)  # fmt: skip
+def test_sidecars(
+    pod: Json,
+    runs: dict[str, Run | None],
+    started: list[str],
+    start: list[str],
+    retire: list[str],
+    over: bool,
+) -> None:
+    todo = decide(pod, runs, None, now=NOW, crash_backoff=10, started=dict.fromkeys(started, True))
+    assert ([name for name, _ in todo.start], list(todo.retire), todo.ended) == (start, retire, over)
+
+
+def test_sidecars_end_after_the_containers_when_the_pod_is_deleted() -> None:
+    runs: dict[str, Run | None] = {"proxy": RUNNING, "first": DONE, "logs": RUNNING, "main": RUNNING}
+    assert next_to_end(MESH, runs) == ["main"]
+    assert next_to_end(MESH, {**runs, "main": ended(143)}) == ["logs"]
+    assert next_to_end(MESH, {**runs, "main": ended(143), "logs": ended(143)}) == ["proxy"]
+
+
+def test_a_sidecar_counts_for_readiness_and_not_for_the_end() -> None:
+    pod = make_pod(initContainers=[sidecar()])
+    pod["metadata"]["uid"] = "u"
+    runs: dict[str, Run | None] = {"proxy": RUNNING, "main": RUNNING}
+    status = pod_status(
+        pod, Observed(runs, ready={"main": True}, started={"proxy": True}), host_ip="", now=NOW
+    )
+    assert condition({"status": status}, "Ready")["status"] == "False"
+    assert condition({"status": status}, "Initialized")["status"] == "True"
+    ready = {"main": True, "proxy": True}
+    status = pod_status(pod, Observed(runs, ready=ready, started=ready), host_ip="", now=NOW)
+    assert condition({"status": status}, "Ready")["status"] == "True"
+    last: dict[str, Run | None] = {"proxy": ended(143), "main": DONE}
+    assert pod_status(pod, Observed(last, ended=True), host_ip="", now=NOW)["phase"] == "Succeeded"
+
+
+def test_requests_of_sidecars_are_added() -> None:
+    pod = make_pod(
+        make_container(resources={"requests": {"cpu": "1"}}),
+        initContainers=[
+            sidecar(resources={"requests": {"cpu": "500m"}}),
+            make_container("", "first", resources={"requests": {"cpu": "2"}}),
+        ],
+    )
+    assert requests_of(pod)["cpu"] == 2.5
 
 
 def test_why_a_pod_does_not_fit() -> None:

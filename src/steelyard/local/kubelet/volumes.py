@@ -207,14 +207,14 @@ def check(pod: Json) -> None:
     for volume in sequence(spec, "volumes"):
         kind_of(volume)
     for container in containers_of(spec):
-        for key in ("lifecycle", "volumeDevices"):
-            if container.get(key):
-                raise Unsupported(f"container {container['name']!r}: {key} is not implemented on one machine")
+        if container.get("volumeDevices"):
+            text = f"container {container['name']!r}: volumeDevices is not implemented on one machine"
+            raise Unsupported(text)
+        for hook in ("postStart", "preStop"):
+            if mapping(container, "lifecycle", hook).get("tcpSocket"):  # a cluster runs none either
+                raise Unsupported(f"container {container['name']!r}: {hook} by tcpSocket is not implemented")
         for probe in PROBES:
             # Taken for a probe that fails, it would end a healthy container again and again.
             if mapping(container, probe).get("grpc"):
                 text = f"{probe} by grpc is not implemented on one machine"
                 raise Unsupported(f"container {container['name']!r}: {text}")
-    for container in sequence(spec, "initContainers"):
-        if container.get("restartPolicy"):
-            raise Unsupported(f"init container {container['name']!r}: restartPolicy is not implemented")

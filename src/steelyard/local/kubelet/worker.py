@@ -31,6 +31,7 @@ from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.containers import Containers
 from steelyard.local.kubelet.env import ConfigMissing, Unsupported
+from steelyard.local.kubelet.hooks import Hooks
 from steelyard.local.kubelet.images import ImageMissing
 from steelyard.local.kubelet.network import of_the_host
 from steelyard.local.kubelet.preparation import HOST_IP, RunPreparer, fetch_objects
@@ -81,6 +82,7 @@ class PodWorker:
         self.launcher = RunPreparer(node.config, self.folder, node.can, node.gpus)
         self.containers = Containers(node.shims, self.folder, self.wake.set)
         self.probes = Probes(self.folder, node.config.python, self.wake.set)
+        self.hooks = Hooks(self.folder, node.config.python, self.containers, self.wake.set, self._warn)
         self.waiting: dict[str, tuple[str, str]] = {}  # why a container has not started, as the API shows it
         self.sandbox: Sandbox | None = None
         self._written: Json | None = None
@@ -99,6 +101,9 @@ class PodWorker:
         self.gone = True
         self.wake.set()
 
+    def _warn(self, reason: str, message: str) -> None:
+        self.events.record(self.pod, "Warning", reason, message)
+
     def fail(self, failure: Failure) -> None:
         """The Pod as a whole has failed; its processes are ended."""
         self.folder.fail(failure)
@@ -113,6 +118,7 @@ class PodWorker:
                 pass
         finally:
             self.probes.close()
+            self.hooks.close()
             self.containers.close()
 
     async def _look(self) -> bool:
@@ -160,6 +166,8 @@ class PodWorker:
         assert self.sandbox is not None
         await self.containers.observe(container["name"] for container in self._containers())
         now = self.node.now()
+        # Before the decision: a sidecar that has started lets the next container begin.
+        self._probe(self.sandbox)
         failure, todo, next_look = self._decide(self.sandbox, now)
         # Made anew at every look: what a container waited for a moment ago may be there now.
         self.waiting = {name: ("CrashLoopBackOff", self._back_off_message(name)) for name in todo.back_off}
@@ -172,7 +180,8 @@ class PodWorker:
         elif not failure and not self._deleting():
             pauses.append(self.containers.begin_again())
             pauses += [await self._begin(self.sandbox, name, attempt) for name, attempt in todo.start]
-        self._probe(self.sandbox)
+        for name in todo.retire:
+            self._end_container(name)
         if not todo.ended:
             pauses.append(await self._renew_tokens(now))
         if todo.ended:
@@ -187,9 +196,7 @@ class PodWorker:
     def _decide(self, sandbox: Sandbox, now: datetime) -> tuple[Failure | None, plan.Plan, float | None]:
         """Decide what to do next, after the Pod's deadline was checked."""
         failure = self.folder.failure()
-        todo = plan.decide(
-            self.pod, self.containers.runs, failure, now=now, crash_backoff=self.config.crash_backoff
-        )
+        todo = self._plan(failure, now)
         end = plan.deadline(self.pod, sandbox.started_at, self.node.slept)
         if end is None or failure or todo.ended:
             return failure, todo, None
@@ -199,10 +206,18 @@ class PodWorker:
         # report the end by our signals as the program's own.
         self.fail(DEADLINE)
         failure = DEADLINE
-        todo = plan.decide(
-            self.pod, self.containers.runs, failure, now=now, crash_backoff=self.config.crash_backoff
-        )
+        todo = self._plan(failure, now)
         return failure, todo, None
+
+    def _plan(self, failure: Failure | None, now: datetime) -> plan.Plan:
+        return plan.decide(
+            self.pod,
+            self.containers.runs,
+            failure,
+            now=now,
+            crash_backoff=self.config.crash_backoff,
+            started=self.probes.started,
+        )
 
     def _deleting(self) -> bool:
         return "deletionTimestamp" in self.pod["metadata"]
@@ -319,10 +334,17 @@ class PodWorker:
             self.events.record(self.pod, "Normal", "GPUsAssigned", f"The Pod has {uuids}")
 
     def _probe(self, sandbox: Sandbox) -> None:
-        self.probes.follow(self.pod, self.containers.running(), sandbox.ip)
+        """Probe the containers that run and whose hook after the start is done."""
+        by_name = {container["name"]: container for container in self._containers()}
+        running = {
+            name: run
+            for name, run in self.containers.running().items()
+            if self.hooks.started(by_name[name], run, sandbox.ip, self._grace())
+        }
+        self.probes.follow(self.pod, running, sandbox.ip)
         for name in self.probes.unhealthy:
             # As in Kubernetes the container ends and not the Pod: the restart policy says what follows.
-            if self.containers.stop(name, self._grace()):
+            if self._end_container(name):
                 self.events.record(self.pod, "Warning", "Unhealthy", f"{name} failed its probe and is ended")
 
     # ---- stopping
@@ -332,8 +354,18 @@ class PodWorker:
         default = self.pod["spec"].get("terminationGracePeriodSeconds", 30)
         return float(metadata.get("deletionGracePeriodSeconds", default))
 
+    def _end_container(self, name: str) -> bool:
+        """Ask one container to end; False where that is under way or it does not run."""
+        run = self.containers.running().get(name)
+        if run is None or self.sandbox is None:
+            return False
+        container = next(spec for spec in self._containers() if spec["name"] == name)
+        return self.hooks.end(container, run, self.sandbox.ip, self._grace())
+
     def _stop(self) -> float:
-        """SIGTERM to every container, SIGKILL to their trees after the grace period."""
+        """SIGTERM to every container after its hook, to sidecars last; SIGKILL to their trees after the grace
+        period.
+        """
         now = asyncio.get_running_loop().time()
         self.containers.cancel_unstarted()
         # By the loop's clock, which no change of the time shortens. It is lost with the process: the next
@@ -341,7 +373,12 @@ class PodWorker:
         if self._asked_to_stop is None:
             self._asked_to_stop = now
             self.events.record(self.pod, "Normal", "Killing", "Stopping the Pod's containers")
-            self.containers.send(signal.SIGTERM)
+        for name in plan.next_to_end(self.pod, self.containers.runs):
+            # One that is about to start has nothing that a hook could prepare.
+            if name not in self.containers.running():
+                self.containers.terminate(name)
+            elif not self.containers.was_asked(name):
+                self._end_container(name)
         left = self._asked_to_stop + self._grace() - now
         if left <= 0:
             self.containers.send(signal.SIGUSR2)
