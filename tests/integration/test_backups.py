@@ -5,17 +5,21 @@ import random
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from steelyard.broker.log import STATE, Log
 from steelyard.broker.open import open_log
+from steelyard.broker.scan import topic_pieces
 from steelyard.local.engines import open_engines, outlets
 from steelyard.local.restoring import fill_view
 from steelyard.local.state import StateDir, prepare
 from steelyard.schema.status import KINDS
-from steelyard.services.backup.archive import Archive
+from steelyard.services.backup.archive import Archive, Contents
 from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.backup.sink import run_archive_sink
 from steelyard.services.backup.states import Reading, states
@@ -24,9 +28,9 @@ from steelyard.services.simulation.commands import aggregate, create, forget, la
 from steelyard.services.simulation.entities import make_dataset, make_evaluation
 from steelyard.settings import Settings, load
 from steelyard.storage.store import Store, open_store
-from steelyard.testing.engines.log import everything
 from steelyard.views.open import open_view
 from steelyard.views.view import Query
+from tests.integration.test_platform_kills import SEED
 
 PROGRAM = Path(__file__).with_name("backing_up.py")
 
@@ -62,11 +66,16 @@ async def use(folder: Path) -> dict[str, bytes]:
     return await shown(settings)
 
 
-async def back_up(log: Log, store: Store) -> None:
+async def back_up(log: Log, store: Store, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
     """Back up all that the log has; the sink is told to stop when it waits for more."""
     stop, archive = asyncio.Event(), Archive(store)
-    sink = asyncio.ensure_future(run_archive_sink(log, store, BackupSettings(segment_seconds=1), stop=stop))
-    records = await everything(log, STATE)
+    # Whenever the sink asks, a second and a half have passed: it writes what it has before it rests.
+    seconds = count(step=1.5)
+    settings = BackupSettings(segment_seconds=1)
+    sink = asyncio.ensure_future(
+        run_archive_sink(log, store, settings, stop=stop, clock=clock, monotonic=lambda: next(seconds))
+    )
+    records = [record async for records in topic_pieces(log, STATE) for record in records]
     async with asyncio.timeout(60):
         while True:
             reached = await archive.positions(log.epoch)
@@ -154,38 +163,46 @@ def test_a_drill_sees_what_differs(tmp_path: Path) -> None:
     assert "passed" not in drilled.stdout
 
 
-def test_a_sink_that_is_killed_at_any_moment_loses_nothing(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 30)
-    chance = random.Random(seed)
-    for _ in range(6):
-        process = subprocess.Popen([sys.executable, str(PROGRAM), str(tmp_path)], stdout=subprocess.PIPE)
+def kill_in_turn(
+    log: str, backup: str, partitions: int, chance: random.Random, kills: int, within: float = 2.5
+) -> None:
+    """Let the program write and back up, and kill it at random moments."""
+    command = [sys.executable, str(PROGRAM), log, backup, str(partitions)]
+    for _ in range(kills):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert process.stdout
         process.stdout.readline()
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(chance.uniform(0.2, 2.5))
+            process.wait(chance.uniform(0.2, within))
         process.kill()
         process.wait()
         process.stdout.close()
 
-    async def compare() -> None:
-        log, store = (
-            await open_log(f"sqlite:{tmp_path / 'log.db'}", 3),
-            open_store((tmp_path / "backup").as_uri()),
-        )
-        try:
-            await back_up(log, store)
-            records = await everything(log, STATE)
-        finally:
-            await log.close()
-        archive = Archive(store)
-        contents = await archive.contents()
-        newest = {
-            key: entry.record.value
-            async for part in states(archive, contents, Reading())
-            for key, entry in part.items()
-            if entry.record.value is not None
-        }
-        assert newest == {record.key: record.value for record in records if record.value is not None}, seed
-        assert len(contents.segments) > 6
 
-    asyncio.run(compare())
+async def compare_archive(address: str, backup: str, partitions: int) -> Contents:
+    """Back up the rest of a log; the archive must have what the log has. Returns what is in the archive."""
+    log, store = await open_log(address, partitions), open_store(backup)
+    try:
+        await back_up(log, store)
+        records = [record async for records in topic_pieces(log, STATE) for record in records]
+    finally:
+        await log.close()
+    archive = Archive(store)
+    contents = await archive.contents()
+    archived = {
+        key: entry.record.value
+        async for part in states(archive, contents, Reading())
+        for key, entry in part.items()
+        if entry.record.value is not None
+    }
+    newest = {record.key: record.value for record in records}
+    assert archived == {key: value for key, value in newest.items() if value is not None}
+    return contents
+
+
+def test_a_sink_that_is_killed_at_any_moment_loses_nothing(tmp_path: Path) -> None:
+    log, backup = f"sqlite:{tmp_path / 'log.db'}", (tmp_path / "backup").as_uri()
+    print(f"STEELYARD_KILL_SEED={SEED}")
+    kill_in_turn(log, backup, 3, random.Random(SEED), kills=6)
+    contents = asyncio.run(compare_archive(log, backup, 3))
+    assert contents.snapshots

@@ -85,6 +85,25 @@ async def test_a_forgotten_entity_comes_back_and_stays(buried: bool) -> None:
     await engines.accounts_database.close()
 
 
+async def test_one_that_no_sink_saw_deleted_comes_back_as_ended() -> None:
+    engines, store = await make_engines(), open_store("memory://api-backup-unseen")
+    async with make_world(engines, backup=Backup(store)) as world:
+        entity = await world.created("datasets", **dataset())
+        id, log = entity["id"], engines.log
+        await world.settled("Dataset", id)
+        await archive_all(log, store)
+        # No sink runs for a week.
+        assert (await world.admin.put(f"/datasets/{id}/delete")).status_code == 200
+        assert await reap(log, engines.clock() + MONTH) == 1
+        await forgotten(world, id)
+        await archive_all(log, store)
+        answer = await world.admin.put(f"/backup/{id}/restore")
+        assert answer.status_code == 200, answer.text
+        shown = (await world.admin.get(f"/datasets/{id}")).json()
+        assert (shown["status"], shown["reason"], shown["name"]) == ("Error", "Restored", entity["name"])
+    await engines.accounts_database.close()
+
+
 async def test_who_may_restore_and_what() -> None:
     engines, store = await make_engines(), open_store("memory://api-backup-rights")
     async with make_world(engines, backup=Backup(store)) as world:

@@ -84,7 +84,7 @@ def run_kafka() -> int:
 
 def run_story() -> int:
     """Run the README's story on servers of its own, which it kills, move an installation to such ones, run two of each
-    service on them, cut them off, and replay one history into every pair of log and view.
+    service on them, cut them off, replay one history into every pair of log and view, and back up and restore.
 
     Raises Missing where one cannot be had.
     """
@@ -104,6 +104,7 @@ def run_story() -> int:
         str(HERE / "test_proxy.py"),
         str(HERE / "test_partitions.py"),
         str(HERE / "test_replay_pairs.py"),
+        str(HERE / "test_backups.py"),
     ]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 

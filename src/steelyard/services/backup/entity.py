@@ -35,19 +35,21 @@ class Backup:
         for archive in self._archives:
             entry = await last_entry(archive, id)
             if entry is not None:
-                return living(entry)
+                return living(entry, forgotten=True)
         return None
 
 
-def living(entry: Entry) -> Json:
+def living(entry: Entry, *, forgotten: bool = False) -> Json:
     """Content of an entity with the status that it had before it was deleted.
 
-    One that was deleted while it ran has ended badly: its work is not taken up again.
+    One that was deleted while it ran has ended badly: its work is not taken up again. Of one that was `forgotten` the
+    archive may lack that it was deleted, where no sink ran in between.
     """
     content: Json = orjson.loads(entry.record.value or b"{}")
-    if content["status"] == "Deleted":
-        before = entry.record.headers.get(DELETED_FROM, "")
-        ended = before in TERMINAL
+    deleted = content["status"] == "Deleted"
+    before = entry.record.headers.get(DELETED_FROM, "") if deleted else content["status"]
+    ended = before in TERMINAL
+    if deleted or (forgotten and not ended):
         content["status"] = before if ended else failure_status(content["kind"])
         content.pop("reason", None)
         content.pop("message", None)

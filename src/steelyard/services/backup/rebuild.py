@@ -127,8 +127,6 @@ class _Writer:
         self.written = 0
 
     async def add(self, key: str, value: bytes | None, headers: Mapping[str, str]) -> None:
-        if await self._log.latest(STATE, key) is not None:
-            return  # written before this rebuilding was cut short
         partition = partition_of(key, self._log.partitions)
         # Whatever `workflows.events` holds at that time counts as applied.
         place = {
@@ -145,6 +143,9 @@ class _Writer:
             await self.flush()
 
     async def flush(self) -> None:
-        if self._batch:
-            self.written += len(await self._log.publish(self._batch))
+        # A log on servers is asked once for all of them: each question waits until its copy is current.
+        known = await self._log.latest_of(STATE, {message.key for message in self._batch})
+        # The others were written before this rebuilding was cut short.
+        if new := [message for message in self._batch if message.key not in known]:
+            self.written += len(await self._log.publish(new))
         self._batch, self._size = [], 0
