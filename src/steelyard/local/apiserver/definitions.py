@@ -2,18 +2,50 @@
 
 import logging
 
+import orjson
+
 from steelyard.kube.objects import status_of
 from steelyard.local.apiserver.admission.server import DEFINITIONS as BUCKET
 from steelyard.local.apiserver.clock import Clock
-from steelyard.local.apiserver.item import Item
-from steelyard.local.apiserver.kinds import field_of
+from steelyard.local.apiserver.item import Item, Key
+from steelyard.local.apiserver.kinds import ResourceType, field_of
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
+from steelyard.local.apiserver.schema import fill_defaults
 from steelyard.local.apiserver.store import Store
 from steelyard.local.faults import Faults
 from steelyard.types import Json, sequence
 
 log = logging.getLogger(__name__)
+
+
+class StoredDefaults:
+    """Defaults of stored custom objects: a definition's new ones are seen in objects from before it.
+
+    A real server adds them whenever it reads an object. Here that is once for each new form of a definition; what is
+    on the disk stays, so that a default which changes again changes in these objects, too.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._stored: dict[tuple[str, Key], Item] = {}  # objects that are shown in another form
+
+    def show(self, bucket: str, kind: ResourceType) -> None:
+        node = kind.node()
+        for item in self._store.bucket(bucket).items():
+            place = bucket, item.key
+            stored = self._stored.pop(place, item)
+            # Written since, it has its defaults.
+            if (stored.uid, stored.version) != (item.uid, item.version):
+                stored = item
+            obj = stored.parsed()
+            fill_defaults(node, obj)
+            if orjson.dumps(obj) == stored.raw:
+                if stored is not item:
+                    self._store.show_as(bucket, item.key, obj)
+                continue
+            self._store.show_as(bucket, item.key, obj)
+            self._stored[place] = stored
 
 
 class Definitions:
@@ -22,6 +54,7 @@ class Definitions:
     def __init__(self, store: Store, registry: Registry, clock: Clock, faults: Faults | None = None) -> None:
         self._store, self._registry, self._clock = store, registry, clock
         self._faults = faults or Faults()
+        self._defaults = StoredDefaults(store)
         # What was stored before this start is served from the first request on.
         for item in store.bucket(BUCKET).items():
             self._try_to_serve(item)
@@ -53,6 +86,7 @@ class Definitions:
         # Our own write of the status comes back as a change: only another spec is compiled again.
         if not conflict and self._registry.definition(definition["metadata"]["name"]) != definition["spec"]:
             self._registry.define(definition)
+            self._defaults.show(item.name, self._registry.stored(item.name))
         status = self._status(definition, accepted, conflict)
         if status != definition.get("status"):
             self._store.put(BUCKET, {**definition, "status": status})

@@ -149,6 +149,12 @@ class Store:
         self._write(Change(kind, self.version, self.get(kind, item.key), item, removed=True))
         return item
 
+    def show_as(self, kind: str, key: Key, obj: Json) -> Item:
+        """Show an object in another form from now on: neither its version nor what is on the disk changes."""
+        item = item_of(obj)
+        self.bucket(kind).set(key, item)
+        return item
+
     def _write(self, change: Change) -> None:
         self._apply(change.kind, change.old, None if change.removed else change.new)
         self._pending.append(change)

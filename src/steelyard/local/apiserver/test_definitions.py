@@ -1,0 +1,78 @@
+"""New defaults of a definition are seen in the objects that were stored before it."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from steelyard.local.apiserver.access.users import administrator
+from steelyard.local.apiserver.clock import Clock
+from steelyard.local.apiserver.messages import Request
+from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
+from steelyard.types import Json
+
+TESTER = administrator("tester")
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+THINGS = "/apis/a.b/v1/namespaces/default/things"
+
+
+async def ask(parts: Parts, method: str, path: str, body: object = None) -> tuple[int, Json]:
+    data = orjson.dumps(body) if body is not None else b""
+    kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    response = await parts.core.handle(Request(method, path, {}, {"content-type": kind}, data, TESTER))
+    assert isinstance(response.body, bytes)
+    return response.status, orjson.loads(response.body)
+
+
+def spec(**defaults: Any) -> Json:
+    properties = {name: {"type": "integer", "default": value} for name, value in defaults.items()}
+    below: Json = {"type": "object", "properties": {"given": {"type": "integer"}, **properties}}
+    schema = {"type": "object", "properties": {"spec": below}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "group": "a.b",
+        "names": {"plural": "things", "kind": "Thing"},
+        "scope": "Namespaced",
+        "versions": [version],
+    }
+
+
+async def define(parts: Parts, **defaults: Any) -> None:
+    status, answer = await ask(parts, "PATCH", f"{CRDS}/things.a.b", {"spec": spec(**defaults)})
+    assert status == 200, answer
+    while parts.store.committed != parts.store.version:
+        await parts.store.settled()
+
+
+async def test_stored_objects_are_seen_with_the_defaults_of_today(tmp_path: Path) -> None:
+    parts = await make_parts(ApiServerConfig(tmp_path / "db", tmp_path / "pki", {}), Clock())
+    assert (await ask(parts, "POST", CRDS, {"metadata": {"name": "things.a.b"}, "spec": spec()}))[0] == 201
+    while parts.store.committed != parts.store.version:
+        await parts.store.settled()
+    thing: Json = {"apiVersion": "a.b/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"given": 1}}
+    made = (await ask(parts, "POST", THINGS, thing))[1]
+    await define(parts, first=1)
+    seen = (await ask(parts, "GET", f"{THINGS}/a"))[1]
+    assert seen["spec"] == {"given": 1, "first": 1}
+    assert seen["metadata"] == made["metadata"]
+    await define(parts, first=2, second=5)
+    listed = (await ask(parts, "GET", THINGS))[1]["items"]
+    assert [item["spec"] for item in listed] == [{"given": 1, "first": 2, "second": 5}]
+    # A write stores them: from then on they are the object's own.
+    assert (await ask(parts, "PATCH", f"{THINGS}/a", {"metadata": {"labels": {"x": "y"}}}))[0] == 200
+    await define(parts, first=3, second=5)
+    assert (await ask(parts, "GET", f"{THINGS}/a"))[1]["spec"] == {"given": 1, "first": 2, "second": 5}
+    assert (await ask(parts, "POST", THINGS, thing | {"metadata": {"name": "b"}}))[0] == 201
+    await define(parts, first=4, second=5, third=7)
+    parts.store.close()
+    # A server that starts anew shows them as well.
+    parts = await make_parts(ApiServerConfig(tmp_path / "db", tmp_path / "pki", {}), Clock())
+    assert (await ask(parts, "GET", f"{THINGS}/b"))[1]["spec"] == {
+        "given": 1,
+        "first": 3,
+        "second": 5,
+        "third": 7,
+    }
+    await define(parts)
+    assert (await ask(parts, "GET", f"{THINGS}/a"))[1]["spec"] == {"given": 1, "first": 2, "second": 5}
+    parts.store.close()
