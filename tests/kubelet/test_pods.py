@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import NODES, PODS
+from steelyard.kube.resource import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from steelyard.local.kubelet.testing import (
     Machine,
     condition,
@@ -297,3 +297,19 @@ async def test_a_container_called_volumes_has_a_folder_of_its_own(machine: Machi
     pod = await machine.run(make_pod(container, volumes=[{"name": "home", "emptyDir": {}}]))
     assert phase(pod) == "Succeeded"
     assert machine.log(pod, "volumes") == ["one"]
+
+
+async def test_a_pod_waits_for_a_claim_that_is_not_bound(machine: Machine) -> None:
+    metadata = {"name": "data", "namespace": "default"}
+    await machine.cluster.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": metadata, "spec": {}})
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    container = make_container("echo kept > /data/file", volumeMounts=[{"name": "v", "mountPath": "/data"}])
+    await machine.cluster.create(PODS, make_pod(container, volumes=volumes))
+    pod = await machine.until(
+        lambda pod: "waiting" in container_status(pod).get("state", {}) and "not bound" in str(pod)
+    )
+    assert container_status(pod)["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+    bound = {"status": {"phase": "Bound"}}
+    await machine.cluster.patch(PERSISTENT_VOLUME_CLAIMS, "data", bound, "default", subresource="status")
+    await machine.until(lambda pod: phase(pod) == "Succeeded")
+    assert (machine.config.claims / "default/data/file").read_text() == "kept\n"

@@ -18,6 +18,7 @@ from steelyard.kube.resource import (
     CRON_JOBS,
     JOBS,
     PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     STATEFUL_SETS,
     Resource,
@@ -104,6 +105,7 @@ async def test_a_stateful_set_gets_its_pods_claims_and_revisions() -> None:
         assert said["currentRevision"] == said["updateRevision"]
         assert await names(client, CONTROLLER_REVISIONS) == [said["updateRevision"]]
         assert await names(client, PERSISTENT_VOLUME_CLAIMS) == ["data-web-0", "data-web-1"]
+        assert await until(partial(_phases, client)) == {"Bound"}
         await client.patch(STATEFUL_SETS, "web", {"spec": {"replicas": 1}}, SPACE)
 
         async def shrunk() -> bool:
@@ -111,6 +113,16 @@ async def test_a_stateful_set_gets_its_pods_claims_and_revisions() -> None:
             return (pods, left) == (["web-0"], ["data-web-0"])
 
         await until(shrunk)
+
+
+async def _phases(client: Cluster) -> set[str]:
+    """Return the phases of claims and volumes once all of them have the same."""
+    objects = [
+        *(await client.list(PERSISTENT_VOLUME_CLAIMS)).items,
+        *(await client.list(PERSISTENT_VOLUMES)).items,
+    ]
+    phases = {obj["status"]["phase"] for obj in objects}
+    return phases if len(phases) == 1 and len(objects) == 4 else set()
 
 
 async def _has(client: Cluster, resource: Resource, name: str) -> bool:

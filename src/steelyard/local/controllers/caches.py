@@ -16,6 +16,7 @@ from steelyard.kube.resource import (
     ENDPOINT_SLICES,
     JOBS,
     PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     REPLICA_SETS,
     SERVICES,
@@ -38,6 +39,7 @@ FOLLOWED = (
     STATEFUL_SETS,
     CONTROLLER_REVISIONS,
     PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     CRON_JOBS,
 )
 OWNERS = (*(kind.resource for kind in KINDS), SERVICES)

@@ -5,7 +5,7 @@ creation of a Job and the status loses no run and repeats none: its name follows
 Without `timeZone` schedules are in UTC, as in the containers of a real controller manager.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 
 from steelyard.kube.objects import annotations_of, is_deleting, labels_of, status_of
@@ -79,10 +79,7 @@ def _start(cron_job: Json, jobs: list[Json], due: Due, zone: tzinfo, rest: Decis
 
 
 def _with_events(decision: Decision, *events: Event) -> Decision:
-    return Decision(
-        decision.status, decision.create, decision.delete, decision.patch, (*decision.events, *events),
-        decision.look_again,
-    )  # fmt: skip
+    return replace(decision, events=(*decision.events, *events))
 
 
 # ---- times

@@ -30,12 +30,14 @@ class Decision:
     create: tuple[Json, ...] = ()
     delete: tuple[Json, ...] = ()
     patch: tuple[tuple[Json, Json], ...] = ()  # an object and its merge patch
+    statuses: tuple[tuple[Json, Json], ...] = ()  # another object and the merge patch of its status
     events: tuple[Event, ...] = ()
     look_again: float | None = field(default=None, compare=False)  # seconds from now
     more: bool = False  # this is a batch of what is wanted: the next one after other objects' turns
 
     def __bool__(self) -> bool:
-        return bool(self.status is not None or self.create or self.delete or self.patch)
+        written = self.create or self.delete or self.patch or self.statuses
+        return bool(self.status is not None or written)
 
 
 def rfc3339(at: datetime) -> str:

@@ -89,7 +89,7 @@ class StoreView:
         return [obj for obj in self._objects(resource) if owner_key(obj, owner) == key]
 
     def in_namespace(self, resource: Resource, namespace: str) -> list[Json]:
-        return [obj for obj in self._objects(resource) if obj["metadata"]["namespace"] == namespace]
+        return [obj for obj in self._objects(resource) if obj["metadata"].get("namespace", "") == namespace]
 
     def _objects(self, resource: Resource) -> list[Json]:
         return self._frozen[resource] if resource in self._frozen else self._cluster.store.objects(resource)

@@ -12,12 +12,14 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.metrics import ReconcileMetrics, WorkQueueMetrics
-from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Resource
+from steelyard.kube.resource import ENDPOINT_SLICES, PERSISTENT_VOLUMES, PODS, SERVICES, Resource
 from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.caches import Caches
+from steelyard.local.controllers.claim import claim_key
 from steelyard.local.controllers.decision import LONGEST_WAIT, Event
 from steelyard.local.controllers.sync import (
+    CLAIM,
     KINDS,
     NEXT_BATCH,
     Edge,
@@ -95,6 +97,8 @@ def keys(caches: Caches, resource: Resource, old: Json | None, new: Json | None)
             owned = (kind.children, *(related.resource for related in kind.related))
             if resource in owned and (owner := owner_key(obj, kind.resource)):
                 yield kind, owner
+        if resource == PERSISTENT_VOLUMES and (bound := claim_key(obj)):
+            yield CLAIM, bound
         if resource == SERVICES:
             yield None, own
         elif resource == ENDPOINT_SLICES and (service := owner_key(obj, SERVICES)):

@@ -22,6 +22,7 @@ from steelyard.kube.resource import (
     ENDPOINT_SLICES,
     JOBS,
     PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     REPLICA_SETS,
     SERVICES,
@@ -30,6 +31,7 @@ from steelyard.kube.resource import (
     resource_of,
 )
 from steelyard.local.controllers import (
+    claim,
     cron_job,
     deployment,
     job,
@@ -91,7 +93,7 @@ def _is_owned(owner: Json, obj: Json) -> bool:
 
 @dataclass(frozen=True)
 class Related:
-    """Further objects that a decision looks at, chosen from all of the owner's namespace."""
+    """Further objects that a decision looks at, chosen from all of the owner's namespace, or of the cluster."""
 
     resource: Resource
     belongs: Callable[[Json, Json], bool]
@@ -121,7 +123,14 @@ STATEFUL_SET = Kind(
         Related(PERSISTENT_VOLUME_CLAIMS, stateful_claims.is_claim_of),
     ),
 )
-KINDS = (JOB, REPLICA_SET, DEPLOYMENT, CRON_JOB, STATEFUL_SET)
+CLAIM = Kind(
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    claim.decide,
+    _no_labels,
+    related=(Related(PERSISTENT_VOLUMES, claim.is_volume_of),),
+)
+KINDS = (JOB, REPLICA_SET, DEPLOYMENT, CRON_JOB, STATEFUL_SET, CLAIM)
 
 
 def owner_key(child: Json, owner: Resource) -> Key | None:
@@ -144,6 +153,8 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
     children = list(edge.view.children(kind.children, kind.resource, key))
     if kind is JOB:
         await _release_strangers(edge, key, cached, children)
+    if kind is CLAIM:
+        await _release_volumes(edge, key, cached)
     if cached is None:
         return None
     # The time first, then what was slept until then: a machine that sleeps in between must not find it in one alone.
@@ -203,7 +214,8 @@ async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
     listing = await edge.cluster.list(kind.children, namespace, label_selector=selector)
     children = of.owned_by(owner, listing.items)
     for related in kind.related:
-        others = await edge.cluster.list(related.resource, namespace)
+        where = namespace if related.resource.namespaced else None
+        others = await edge.cluster.list(related.resource, where)
         children += [obj for obj in others.items if related.belongs(owner, obj)]
     return children
 
@@ -213,7 +225,7 @@ def _cached_related(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
     return [
         obj
         for related in kind.related
-        for obj in edge.view.in_namespace(related.resource, namespace)
+        for obj in edge.view.in_namespace(related.resource, namespace if related.resource.namespaced else "")
         if related.belongs(owner, obj)
     ]
 
@@ -240,6 +252,7 @@ async def _write_children(edge: Edge, owner: Json, decision: Decision, taken: se
     """The API's answers; None when some object is not what was thought, or is deleted."""
     answers = [await _create(edge, owner, child, taken) for child in decision.create]
     answers += [await _patch(edge, obj, patch) for obj, patch in decision.patch]
+    answers += [await _patch(edge, obj, {"status": status}, "status") for obj, status in decision.statuses]
     for obj in decision.delete:
         await _delete(edge, owner, obj)
     created = [child for child in answers if child is not None]
@@ -252,7 +265,7 @@ async def _create(edge: Edge, owner: Json, obj: Json, taken: set[str]) -> Json |
         made = await edge.cluster.create(resource, obj)
     except AlreadyExists:
         try:
-            there = await edge.cluster.get(resource, metadata["name"], metadata["namespace"])
+            there = await edge.cluster.get(resource, metadata["name"], metadata.get("namespace"))
         except NotFound:
             return None
         if controller_uid(there) != owner["metadata"]["uid"]:
@@ -294,7 +307,7 @@ async def say_failure(edge: Edge, owner: Json, reason: str, message: str) -> Non
         return
     failure = {"type": replica_set.FAILURE, "status": "True", "reason": reason, "message": message}
     try:
-        there = await edge.cluster.get(resource, metadata["name"], metadata["namespace"])
+        there = await edge.cluster.get(resource, metadata["name"], metadata.get("namespace"))
         status = status_of(there)
         before = list(sequence(status, "conditions"))
         after = with_condition(before, failure, edge.now(), stamp="lastTransitionTime")
@@ -306,10 +319,12 @@ async def say_failure(edge: Edge, owner: Json, reason: str, message: str) -> Non
         _log.warning("%s %s: %s", resource.kind, metadata["name"], error)
 
 
-async def _patch(edge: Edge, obj: Json, patch: Json) -> Json | None:
-    metadata = obj["metadata"]
+async def _patch(edge: Edge, obj: Json, patch: Json, subresource: str = "") -> Json | None:
+    resource, metadata = resource_of(obj), obj["metadata"]
     try:
-        return await edge.cluster.patch(resource_of(obj), metadata["name"], patch, metadata["namespace"])
+        return await edge.cluster.patch(
+            resource, metadata["name"], patch, metadata.get("namespace"), subresource=subresource
+        )
     except NotFound:
         return None
 
@@ -339,6 +354,20 @@ async def _release_strangers(edge: Edge, key: Key, cached: Json | None, children
     for pod in strangers:
         if there is None or controller_uid(pod) != there:
             await _patch(edge, pod, job_counts.without_finalizer(pod))
+
+
+async def _release_volumes(edge: Edge, key: Key, cached: Json | None) -> None:
+    """Say Released of volumes whose claim is gone, or was made again under the same name."""
+    mine = cached["metadata"]["uid"] if cached else None
+    volumes = list(edge.view.in_namespace(PERSISTENT_VOLUMES, ""))
+    if not claim.released(volumes, key, mine):
+        return
+    try:
+        present = (await edge.cluster.get(PERSISTENT_VOLUME_CLAIMS, key[1], key[0]))["metadata"]["uid"]
+    except NotFound:
+        present = None
+    for volume in claim.released(volumes, key, present):
+        await _patch(edge, volume, {"status": {"phase": "Released"}}, "status")
 
 
 async def sync_service(edge: Edge, key: Key) -> None:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import NotFound
-from steelyard.kube.resource import CONFIG_MAPS, SECRETS
+from steelyard.kube.objects import status_of
+from steelyard.kube.resource import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS
 from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.kubelet import images, network, shim, tokens, volumes
 from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.config import KubeletConfig
-from steelyard.local.kubelet.env import Facts, Objects, environment, expand, references
+from steelyard.local.kubelet.env import ConfigMissing, Facts, Objects, environment, expand, references
 from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.shim_processes import SOURCE
 from steelyard.local.kubelet.splice import Mount
@@ -44,10 +45,25 @@ async def fetch_objects(cluster: Cluster, pod: Json) -> Objects:
             )
         except NotFound:
             objects[kind, name] = None
+    await _ensure_bound(cluster, pod)
     for _, source in volumes.token_sources(pod):
         with suppress(NotFound):  # the account is not there; the container waits for it
             objects[volumes.token_key(source)] = {"token": await tokens.issue(cluster, pod, source)}
     return objects
+
+
+async def _ensure_bound(cluster: Cluster, pod: Json) -> None:
+    """ConfigMissing for a claim that is there and not bound; a claim without an object is a folder as well."""
+    for volume in sequence(pod["spec"], "volumes"):
+        if "persistentVolumeClaim" not in volume:
+            continue
+        name = volume["persistentVolumeClaim"]["claimName"]
+        try:
+            claim = await cluster.get(PERSISTENT_VOLUME_CLAIMS, name, pod["metadata"]["namespace"])
+        except NotFound:
+            continue
+        if status_of(claim).get("phase") != "Bound":
+            raise ConfigMissing(f"persistentvolumeclaim {name!r} is not bound")
 
 
 def rewrite(text: str, folders: Mapping[str, str]) -> str:

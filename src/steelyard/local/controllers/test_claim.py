@@ -1,0 +1,122 @@
+"""Tests of claims: bound step by step, kept apart from what cannot be served, and released when they are gone."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from steelyard.kube.memory import Crash, MemoryCluster
+from steelyard.kube.resource import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from steelyard.local.controllers.decision import Event
+from steelyard.local.controllers.objects import StoreView
+from steelyard.local.controllers.sync import CLAIM, Edge, sync
+from steelyard.types import Json
+
+KEY = ("default", "data")
+
+
+class World:
+    """A claim on the in-memory cluster."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.cluster = MemoryCluster(now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        self.events: list[Event] = []
+        record = lambda obj, event: self.events.append(event)  # noqa: E731
+        self.edge = Edge(self.cluster, StoreView(self.cluster), self.cluster.store.now, record)
+        self.create(**spec)
+
+    def create(self, **spec: Any) -> None:
+        wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}
+        metadata = {"name": "data", "namespace": "default"}
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": wanted}
+        self.cluster.store.put({**claim, "status": {"phase": "Pending"}})
+
+    @property
+    def claim(self) -> Json:
+        stored = self.cluster.store.find(PERSISTENT_VOLUME_CLAIMS, "data", "default")
+        assert stored is not None
+        return stored
+
+    @property
+    def volumes(self) -> list[Json]:
+        return self.cluster.store.objects(PERSISTENT_VOLUMES)
+
+    def phases(self) -> list[str]:
+        return [volume["status"]["phase"] for volume in self.volumes]
+
+
+async def test_a_claim_is_bound_to_a_volume_of_its_own() -> None:
+    world = World(storageClassName="fast")
+    await sync(world.edge, CLAIM, KEY)
+    (volume,) = world.volumes
+    name = f"pvc-{world.claim['metadata']['uid']}"
+    assert (volume["metadata"]["name"], world.claim["spec"]["volumeName"], world.phases()) == (
+        name,
+        name,
+        ["Bound"],
+    )
+    assert world.claim["status"] == {
+        "phase": "Bound",
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+    }
+    assert (volume["spec"]["storageClassName"], volume["spec"]["claimRef"]["name"]) == ("fast", "data")
+    version = world.cluster.store.version
+    await sync(world.edge, CLAIM, KEY)
+    assert world.cluster.store.version == version
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"volumeName": "by-hand"}, "spec.volumeName"),
+        ({"volumeMode": "Block"}, "spec.volumeMode Block"),
+        ({"selector": {"matchLabels": {"a": "b"}}}, "spec.selector"),
+        ({"dataSource": {"kind": "VolumeSnapshot", "name": "s"}}, "spec.dataSource"),
+    ],
+)
+async def test_a_claim_that_cannot_be_served_stays_pending_and_says_why(spec: Json, field: str) -> None:
+    world = World(**spec)
+    await sync(world.edge, CLAIM, KEY)
+    assert (world.claim["status"]["phase"], world.volumes) == ("Pending", [])
+    assert [(event.reason, event.message.startswith(field)) for event in world.events] == [
+        ("ProvisioningFailed", True)
+    ]
+
+
+async def test_the_volume_of_a_claim_that_is_gone_is_released_and_not_given_to_the_next() -> None:
+    world = World()
+    await sync(world.edge, CLAIM, KEY)
+    world.cluster.store.remove(PERSISTENT_VOLUME_CLAIMS, "data", "default")
+    await sync(world.edge, CLAIM, KEY)
+    assert world.phases() == ["Released"]
+    world.create()
+    for _ in range(2):
+        await sync(world.edge, CLAIM, KEY)
+    assert sorted(world.phases()) == ["Bound", "Released"]
+    assert world.claim["spec"]["volumeName"] == f"pvc-{world.claim['metadata']['uid']}"
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the call", "after the call"])
+async def test_a_crash_between_any_two_calls_makes_no_second_volume(after: bool) -> None:
+    for call in range(1, 20):
+        world, calls = World(), 0
+
+        def crash(verb: str, resource: object, name: str, call: int = call) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == call:
+                raise Crash
+
+        setattr(world.cluster, "after_call" if after else "before_call", crash)
+        for _ in range(3):
+            try:
+                await sync(world.edge, CLAIM, KEY)
+            except Crash:
+                continue
+        assert (world.phases(), world.claim["status"]["phase"]) == (["Bound"], "Bound"), (
+            f"crash at call {call}"
+        )
+        if calls < call:
+            return
+    raise AssertionError("no run without a crash")
