@@ -101,7 +101,17 @@ def _node(schema: Json) -> Node:
     own = {"apiVersion": text, "kind": text, "metadata": metadata_node()}
     node.properties = {**(node.properties or {}), **own}
     node.preserve = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+    _name_metadata(node)
     return node
+
+
+def _name_metadata(node: Node) -> None:
+    """The metadata of objects within the object is that of every object."""
+    if node.embedded:
+        node.metadata = metadata_node
+    for below in (*(node.properties or {}).values(), node.items, node.values):
+        if below is not None and below.struct == "":
+            _name_metadata(below)
 
 
 def _checks(validator: Validator, rules: Ruled | None) -> Check:

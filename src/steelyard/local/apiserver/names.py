@@ -37,8 +37,6 @@ _CHECKS = {
     "subdomain": (re.compile(_SUBDOMAIN), _SUBDOMAIN_TEXT, 253),
     "label": (re.compile(_LABEL), _LABEL_TEXT, 63),
     "service": (re.compile(_SERVICE), _SERVICE_TEXT, 63),
-    # Names of RBAC may hold colons and capitals (system:admin): they only have to fit into a path.
-    "path": (re.compile(r"(?!\.\.?$)[^/%]+"), "may not be '.' or '..', and may not contain '/' or '%'", 253),
 }
 _KEY = re.compile(_QUALIFIED)
 _PREFIX = re.compile(_SUBDOMAIN)
@@ -46,6 +44,12 @@ _PREFIX = re.compile(_SUBDOMAIN)
 
 def name_causes(name: str, path: str, kind: str = "subdomain", *, ended: str | None = None) -> list[Cause]:
     """`ended`: the name as it may become, where only its beginning is given."""
+    if kind == "path":
+        # Names of RBAC may hold colons and capitals (system:admin): they only have to fit into a path.
+        faults = [name] if name in (".", "..") else [sign for sign in ("/", "%") if sign in name]
+        return [
+            invalid(path, name, f"may not {'be' if sign == name else 'contain'} '{sign}'") for sign in faults
+        ]
     pattern, text, limit = _CHECKS[kind]
     causes = []
     if len(name) > limit:

@@ -12,6 +12,7 @@ from steelyard.types import Json, sequence
 
 Resolve = Callable[[str], "Node"]
 _MISSING = object()
+_EXACT = 1 << 53  # whole numbers below it are the same as a float
 
 
 @dataclass(slots=True)
@@ -25,6 +26,7 @@ class Node:
     values: "Node | None" = None  # additionalProperties
     preserve: bool = True  # unknown fields stay
     embedded: bool = False
+    metadata: "Callable[[], Node] | None" = None  # of an embedded object
     nullable: bool = False
     default: Any = _MISSING
     merge_key: str | None = None  # of lists that a strategic merge patch merges; empty where items are values
@@ -134,7 +136,9 @@ def _drop(node: Node, value: Any, path: str, unknown: list[str]) -> None:
         if node.items is not None:
             for index, item in enumerate(value):
                 _drop(node.items, item, f"{path}[{index}]", unknown)
-    elif isinstance(value, dict) and (node.properties is not None or node.values is not None):
+    elif isinstance(value, dict) and (
+        node.properties is not None or node.values is not None or node.embedded
+    ):
         _drop_fields(node, value, path, unknown)
 
 
@@ -143,10 +147,17 @@ def _drop_fields(node: Node, value: Json, path: str, unknown: list[str]) -> None
     for name in list(value):
         below = properties.get(name, node.values)
         where = f"{path}.{name}" if path else name
+        member = value[name]
+        if type(member) is float and member.is_integer() and abs(member) < _EXACT:
+            value[name] = int(member)  # Go writes a whole number without a point
         if below is not None:
             _drop(below, value[name], where, unknown)
         # A whole object within another has these three, whether its schema names them or not.
-        elif not node.preserve and not (node.embedded and name in ("apiVersion", "kind", "metadata")):
+        elif node.embedded and name in ("apiVersion", "kind"):
+            continue
+        elif node.embedded and name == "metadata" and node.metadata is not None:
+            _drop(node.metadata(), value[name], where, unknown)
+        elif not node.preserve:
             unknown.append(where)
             del value[name]
 
@@ -170,8 +181,12 @@ def fill_defaults(node: Node, value: Any) -> None:
             if name in value:
                 fill_defaults(below, value[name])
         if node.values is not None:
-            for name, member in value.items():
-                if name not in (node.properties or {}):
+            for name, member in list(value.items()):
+                if name in (node.properties or {}):
+                    continue
+                if member is None and node.values.type and not node.values.nullable:
+                    del value[name]
+                else:
                     fill_defaults(node.values, member)
 
 

@@ -1,5 +1,8 @@
 """Values against a structural schema: JSON Schema by jsonschema-rs, and by hand what Kubernetes adds to it."""
 
+import base64
+import binascii
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
@@ -27,7 +30,7 @@ _KEPT = [
 ]
 # In one pass over the text, as on a real server: others may take for ever.
 _PATTERNS = jsonschema_rs.RegexOptions()
-_FORMATS = ("date-time", "date", "email", "hostname", "ipv4", "ipv6", "uri", "uuid")
+_FORMATS = ("byte", "date-time", "date", "email", "hostname", "ipv4", "ipv6", "uri", "uuid")
 _JSON_TYPE = {"dict": "object", "list": "array", "str": "string", "bool": "boolean", "int": "integer"}
 _JSON_TYPE |= {"float": "number", "NoneType": "null"}
 
@@ -39,7 +42,10 @@ class Validator:
         self._schema = schema
         # Draft 4 has the boolean exclusiveMinimum of Kubernetes' schemas.
         self._compiled = jsonschema_rs.Draft4Validator(
-            _json_schema(schema, root=True), validate_formats=True, pattern_options=_PATTERNS
+            _json_schema(schema, root=True),
+            validate_formats=True,
+            pattern_options=_PATTERNS,
+            formats={"byte": _is_base64},
         )
         self._keyed = _has_keys(schema)
 
@@ -51,13 +57,10 @@ class Validator:
         causes: list[Cause] = []
         # Much faster than the search for faults, and nearly every object is right.
         if not self._compiled.is_valid(value):
-            errors = self._compiled.iter_errors(value)
-            causes += [
-                _cause(error)
-                for error in errors
+            for error in _as_gos(list(self._compiled.iter_errors(value))):
                 # Kubernetes ratchets: what was wrong before and has not changed is not refused.
-                if old is None or not is_unchanged(self._schema, value, old, error.instance_path)
-            ]
+                if old is None or not is_unchanged(self._schema, value, old, error.instance_path):
+                    causes += _causes(error)
         if self._keyed:
             causes += _duplicates(self._schema, value, "")
         return causes
@@ -78,7 +81,7 @@ def _json_schema(schema: Json, *, root: bool = False) -> Json:
     if schema.get("format") in _FORMATS:
         lowered["format"] = schema["format"]
     if schema.get("x-kubernetes-int-or-string"):
-        lowered["anyOf"] = [{"type": "integer"}, {"type": "string"}]
+        lowered["type"] = ["integer", "string"] + ["null"] * bool(schema.get("nullable"))
     elif kind := schema.get("type"):
         # JSON Schema's draft 4 has no `nullable`: null is a type beside the other.
         lowered["type"] = [kind, "null"] if schema.get("nullable") else kind
@@ -86,6 +89,9 @@ def _json_schema(schema: Json, *, root: bool = False) -> Json:
         lowered["items"] = _json_schema(schema["items"])
     if isinstance(extra := schema.get("additionalProperties"), dict):
         lowered["additionalProperties"] = _json_schema(extra)
+    if schema.get("x-kubernetes-embedded-resource"):
+        # An object within another has a type of its own, whether its schema asks for it or not.
+        lowered["required"] = [*dict.fromkeys(["apiVersion", "kind", *lowered.get("required", [])])]
     if properties := schema.get("properties"):
         own = {
             key: property_schema
@@ -119,6 +125,59 @@ def _field(path: list[str | int]) -> str:
     return text.removeprefix(".")
 
 
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def _as_gos(errors: list["jsonschema_rs.ValidationError"]) -> Iterator["jsonschema_rs.ValidationError"]:
+    """Errors that a real server has, too: 4.0 is an integer to it, and of a text it names the first fault alone."""
+    texts: dict[str, int] = {}
+    for error in errors:
+        if (rank := _RANKS.get(type(error.kind).__name__.rpartition("_")[2])) is not None:
+            where = str(error.instance_path)
+            texts[where] = min(rank, texts.get(where, rank))
+    for error in errors:
+        rank = _RANKS.get(type(error.kind).__name__.rpartition("_")[2])
+        whole = isinstance(error.instance, float) and error.instance.is_integer()
+        if whole and isinstance(error.kind, Kind.Type) and "integer" in error.kind.types:
+            continue
+        if rank is None or rank == texts[str(error.instance_path)]:
+            yield error
+
+
+# In this order a real server looks at a text.
+_RANKS = {"MaxLength": 0, "MinLength": 1, "Pattern": 2}
+_FOUND = {"OneOfNotValid": "none valid", "OneOfMultipleValid": "{0} valid alternatives"}
+
+
+def _causes(error: "jsonschema_rs.ValidationError") -> list[Cause]:
+    kind = type(error.kind).__name__.rpartition("_")[2]
+    if kind not in ("AnyOf", *_FOUND):
+        return [_cause(error)]
+    parts = getattr(error.kind, "context", None) or [[]]
+    valid = sum(not part for part in parts)
+    text = f'"{_field(error.instance_path)}" must validate '
+    if kind == "AnyOf":
+        text += "at least one schema (anyOf)"
+    else:
+        text += f"one and only one schema (oneOf). Found {_FOUND[kind].format(valid)}"
+    whole = Cause("<nil>", f'Invalid value: "": {text}')
+    return [whole] if valid else [whole, *(_below(part, error.instance_path) for part in parts[0])]
+
+
+def _below(error: "jsonschema_rs.ValidationError", path: list[str | int]) -> Cause:
+    """Cause of an error in a part of a schema, which knows no more than the path from there."""
+    cause = _cause(error)
+    prefix = _field(path)
+    if cause.field == prefix or cause.field.startswith((f"{prefix}.", f"{prefix}[")):
+        return cause
+    return Cause(f"{prefix}.{cause.field}".strip("."), cause.message, cause.reason)
+
+
 def _cause(error: "jsonschema_rs.ValidationError") -> Cause:
     path, value = _field(error.instance_path), error.instance
     body = f"{path} in body"
@@ -134,21 +193,30 @@ def _cause(error: "jsonschema_rs.ValidationError") -> Cause:
         case Kind.Pattern(pattern=pattern):
             return invalid(path, value, f"{body} should match '{pattern}'")
         case Kind.Format(format=name):
-            return invalid(path, value, f"{body} must be of type {name}: {shown(value)}")
+            text = f"Invalid value: {shown(value)}: {body} must be of type {name}: {shown(value)}"
+            return Cause(path, text, "FieldValueTypeInvalid")
         case Kind.MaxLength(limit=limit):
             return Cause(path, f"Too long: may not be more than {limit} bytes", "FieldValueTooLong")
         case Kind.MaxItems(limit=limit) | Kind.MaxProperties(limit=limit):
             count = len(value) if isinstance(value, list | dict) else 0
-            return Cause(path, f"Too many: {count}: must have at most {limit} items", "FieldValueTooMany")
+            items = "item" if limit == 1 else "items"
+            return Cause(path, f"Too many: {count}: must have at most {limit} {items}", "FieldValueTooMany")
         case other:
             rule = _LIMITS.get(type(other).__name__.rpartition("_")[2])
             # The library's own message shows the value: braces in it are no fields to fill in.
-            text = rule.format(limit=getattr(other, "limit", "")) if rule else error.message
-            return invalid(path, value, f"{body} {text}")
+            bound = getattr(other, "multiple_of", None) or getattr(other, "limit", "")
+            text = rule.format(limit=_number(bound)) if rule else error.message
+            # Of a list or a map that is too small its size is shown.
+            size = len(value) if isinstance(value, list | dict) and rule else None
+            return invalid(path, value if size is None else size, f"{body} {text}")
 
 
 def _first(types: object) -> object:
-    return types[0] if isinstance(types, list | tuple) else types
+    return ",".join(name for name in types if name != "null") if isinstance(types, list | tuple) else types
+
+
+def _number(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 _LIMITS = {

@@ -2,6 +2,7 @@
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
+from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.types import Json, sequence
 
@@ -24,18 +25,24 @@ def _rule_causes(role: Json, *, cluster: bool) -> list[Cause]:
         if not rule.get("verbs"):
             causes.append(required(f"{path}.verbs", "verbs must contain at least one value"))
         if rule.get("nonResourceURLs") and cluster:
-            if any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
-                text = "rules cannot apply to both regular resources and non-resource URLs"
-                causes.append(invalid(f"{path}.nonResourceURLs", rule["nonResourceURLs"], text))
+            causes += _mixed_causes(rule, f"{path}.nonResourceURLs")
             continue
         if rule.get("nonResourceURLs"):
             text = "namespaced rules cannot apply to non-resource URLs"
             causes.append(invalid(f"{path}.nonResourceURLs", rule["nonResourceURLs"], text))
+            causes += _mixed_causes(rule, f"{path}.nonResourceURLs")
             continue
         for field, word in (("apiGroups", "api group"), ("resources", "resource")):
             if not rule.get(field):
                 causes.append(required(f"{path}.{field}", f"resource rules must supply at least one {word}"))
     return causes
+
+
+def _mixed_causes(rule: Json, path: str) -> list[Cause]:
+    if not any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
+        return []
+    text = "rules cannot apply to both regular resources and non-resource URLs"
+    return [invalid(path, rule["nonResourceURLs"], text)]
 
 
 def _default_binding(binding: Json) -> None:
@@ -52,11 +59,15 @@ def _check_binding(binding: Json, old: Json | None) -> list[Cause]:
     if old is not None and role != old["roleRef"]:
         return [invalid("roleRef", role, "cannot change roleRef")]
     causes = []
+    if role["apiGroup"] != GROUP:
+        causes.append(unsupported("roleRef.apiGroup", role["apiGroup"], [GROUP]))
     kinds = ["Role", "ClusterRole"] if binding["metadata"].get("namespace") else ["ClusterRole"]
     if role.get("kind") not in kinds:
         causes.append(unsupported("roleRef.kind", role.get("kind", ""), kinds))
     if not role.get("name"):
         causes.append(required("roleRef.name"))
+    else:
+        causes += name_causes(role["name"], "roleRef.name", "path")
     for index, subject in enumerate(sequence(binding, "subjects")):
         causes += _subject_causes(subject, f"subjects[{index}]")
     return causes

@@ -1,13 +1,15 @@
 """ConfigMaps, Secrets, Namespaces, Nodes and Leases."""
 
 import base64
+import ipaddress
 
-from steelyard.kube.objects import labels_of
-from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid
+from steelyard.kube.objects import annotations_of, labels_of
+from steelyard.local.apiserver.content import BadContent, decoded
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.environment import data_key_causes
-from steelyard.types import Json, mapping
+from steelyard.types import Json, mapping, sequence
 
 _MAX_BYTES = 1 << 20
 
@@ -49,7 +51,60 @@ def _default_secret(obj: Json) -> None:
 
 
 def _check_secret(obj: Json, old: Json | None) -> list[Cause]:
-    return _data_causes(obj, "data") + _kept(obj, old, "data") + immutable(obj, old, "type")
+    causes = _data_causes(obj, "data") + _type_causes(obj)
+    return causes + _kept(obj, old, "data") + immutable(obj, old, "type")
+
+
+# Keys that a secret of a type must have.
+_KEYS = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
+_ACCOUNT = "kubernetes.io/service-account.name"
+
+
+def _type_causes(secret: Json) -> list[Cause]:
+    kind, data = secret.get("type") or "", mapping(secret, "data")
+    causes = [required(f"data[{key}]") for key in _KEYS.get(kind, ()) if key not in data]
+    if kind.startswith("kubernetes.io/dockerc") and not causes:
+        key = _KEYS[kind][0]
+        try:
+            decoded(base64.b64decode(data[key]))
+        except BadContent as error:
+            causes.append(invalid(f"data[{key}]", "<secret contents redacted>", str(error)))
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        causes += [required("data[username]"), required("data[password]")]
+    if kind == "kubernetes.io/service-account-token" and not annotations_of(secret).get(_ACCOUNT):
+        causes.append(required(f"metadata.annotations[{_ACCOUNT}]"))
+    return causes
+
+
+def _warn_of_secret(secret: Json) -> list[str]:
+    if secret.get("type") != "kubernetes.io/tls":
+        return []
+    certificate = base64.b64decode(mapping(secret, "data").get("tls.crt") or "")
+    if b"-----BEGIN CERTIFICATE-----" in certificate:
+        return []
+    return ["tls: failed to find any PEM data in certificate input"]
+
+
+def _warn_of_node(node: Json) -> list[str]:
+    if not field_of(node, "spec", "externalID"):
+        return []
+    return ["spec.externalID: this field is deprecated, and is unused by Kubernetes"]
+
+
+def _check_node(node: Json, old: Json | None) -> list[Cause]:
+    causes = []
+    for index, block in enumerate(sequence(node, "spec", "podCIDRs")):
+        try:
+            ipaddress.ip_network(block, strict=False)
+        except ValueError:
+            text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+            causes.append(invalid(f"spec.podCIDRs[{index}]", block, text))
+    return causes
 
 
 def _prepare_namespace(obj: Json) -> None:
@@ -77,7 +132,7 @@ def _check_lease(obj: Json, old: Json | None) -> list[Cause]:
 
 
 CONFIG_MAP = Rules(check=_check_config_map)
-SECRET = Rules(default=_default_secret, check=_check_secret)
+SECRET = Rules(default=_default_secret, check=_check_secret, warn=_warn_of_secret)
 NAMESPACE = Rules(prepare=_prepare_namespace, default=_default_namespace)
-NODE = Rules(default=lambda obj: defaults(obj, spec={}))
+NODE = Rules(default=lambda obj: defaults(obj, spec={}), check=_check_node, warn=_warn_of_node)
 LEASE = Rules(check=_check_lease)

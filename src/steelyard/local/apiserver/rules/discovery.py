@@ -2,7 +2,7 @@
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
-from steelyard.local.apiserver.names import name_causes
+from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.fields import (
     PROTOCOLS,
@@ -14,7 +14,7 @@ from steelyard.local.apiserver.rules.fields import (
 )
 from steelyard.types import Json, sequence
 
-_TYPES = ["IPv4", "IPv6", "FQDN"]
+_TYPES = ["FQDN", "IPv4", "IPv6"]
 
 
 def _default(obj: Json) -> None:
@@ -30,11 +30,11 @@ def _check(obj: Json, old: Json | None) -> list[Cause]:
     causes = [] if kind in _TYPES else [unsupported("addressType", kind or "", _TYPES)]
     endpoints, ports = obj["endpoints"], sequence(obj, "ports")
     causes += too_many("endpoints", len(endpoints), 1000) + too_many("ports", len(ports), 20000)
-    for index, endpoint in enumerate(endpoints):
-        causes += _endpoint_causes(endpoint, kind or "", f"endpoints[{index}]")
     causes += duplicates((port["name"] for port in ports), "ports", "name")
     for index, port in enumerate(ports):
         causes += _port_causes(port, f"ports[{index}]")
+    for index, endpoint in enumerate(endpoints):
+        causes += _endpoint_causes(endpoint, kind or "", f"endpoints[{index}]")
     return causes + immutable(obj, old, "addressType")
 
 
@@ -64,7 +64,9 @@ def _port_causes(port: Json, path: str) -> list[Cause]:
     causes = name_causes(port["name"], f"{path}.name", "label") if port["name"] else []
     if port.get("port") is not None:
         causes += port_number(port["port"], f"{path}.port")
-    return causes + one_of(port["protocol"], f"{path}.protocol", PROTOCOLS)
+    causes += one_of(port["protocol"], f"{path}.protocol", PROTOCOLS)
+    name = port.get("appProtocol")
+    return causes + (key_causes(name, f"{path}.appProtocol") if name is not None else [])
 
 
 ENDPOINT_SLICE = Rules(default=_default, check=_check)

@@ -65,13 +65,12 @@ def _source_causes(way: str, source: Json, path: str) -> list[Cause]:
     if way == "resourceFieldRef":
         return resource_field_causes(source, path)
     causes = name_causes(source.get("name") or "", f"{path}.name")
-    return causes + data_key_causes(source.get("key") or "", f"{path}.key")
+    key = source.get("key") or ""
+    return causes + (data_key_causes(key, f"{path}.key") if key else [required(f"{path}.key")])
 
 
 def data_key_causes(key: str, path: str) -> list[Cause]:
     """The key of a ConfigMap's or a Secret's data."""
-    if not key:
-        return [required(path)]
     if len(key) > 253:
         return [invalid(path, key, "must be no more than 253 characters")]
     if not _KEY.fullmatch(key):

@@ -202,6 +202,14 @@ def _tolerate_the_node(spec: Json) -> None:
     spec["tolerations"] = tolerations
 
 
+def grace_warnings(spec: Json, path: str) -> list[str]:
+    if (spec.get("terminationGracePeriodSeconds") or 0) >= 0:
+        return []
+    return [
+        f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
+    ]
+
+
 def _prepare(pod: Json) -> None:
     _tolerate_the_node(pod.setdefault("spec", {}))
     pod["status"] = {"phase": "Pending", "qosClass": _quality(spec_of(pod))}
@@ -295,4 +303,8 @@ def _frozen(spec: Json) -> Json:
     return kept
 
 
-POD = Rules(prepare=_prepare, default=_default, check=_check, status_check=_check_status)
+def _warn(pod: Json) -> list[str]:
+    return grace_warnings(pod["spec"], "spec")
+
+
+POD = Rules(prepare=_prepare, default=_default, check=_check, status_check=_check_status, warn=_warn)

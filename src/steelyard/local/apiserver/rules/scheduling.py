@@ -1,8 +1,9 @@
 """Priority classes, which give Pods their priority, and autoscalers, which are kept and not acted on."""
 
-from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.rules.common import defaults, immutable
+from steelyard.local.apiserver.rules.table import causes_by, choice, items
 from steelyard.types import Json
 
 HIGHEST = 1_000_000_000  # of those that users may make
@@ -30,6 +31,7 @@ def _check_class(obj: Json, old: Json | None) -> list[Cause]:
         )
     if old is not None and value != old["value"]:
         causes.append(forbidden_field("value", "may not be changed in an update."))
+    causes += choice("preemptionPolicy", "PreemptLowerPriority", "Never")(obj, "")
     return causes + immutable(obj, old, "preemptionPolicy")
 
 
@@ -57,7 +59,23 @@ def _check_autoscaler(obj: Json, old: Json | None) -> list[Cause]:
     for field in ("kind", "name"):
         if not field_of(spec, "scaleTargetRef", field):
             causes.append(required(f"spec.scaleTargetRef.{field}"))
-    return causes
+    version = field_of(spec, "scaleTargetRef", "apiVersion") or ""
+    if "/" not in version and (version, field_of(spec, "scaleTargetRef", "kind")) != (
+        "v1",
+        "ReplicationController",
+    ):
+        causes.append(invalid("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group"))
+    return causes + causes_by(_METRICS, spec, "spec")
+
+
+def _metric_causes(metric: Json, path: str) -> list[Cause]:
+    kind, where = metric.get("type") or "", f"{path}.type"
+    causes = [] if kind else [required(where, "must specify a metric source type")]
+    return causes if kind in _SOURCES else [*causes, unsupported(where, kind, _SOURCES)]
+
+
+_SOURCES = ["ContainerResource", "External", "Object", "Pods", "Resource"]
+_METRICS = (items("metrics", _metric_causes),)
 
 
 PRIORITY_CLASS = Rules(default=_default_class, check=_check_class)

@@ -11,7 +11,7 @@ from steelyard.local.apiserver.rules.common import (
     selector_causes,
 )
 from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
-from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
+from steelyard.local.apiserver.rules.pods import complete_pod_spec, grace_warnings, pod_spec_causes
 from steelyard.types import Json, mapping, sequence
 
 _MOST_AT_ONCE = 100_000
@@ -217,5 +217,11 @@ def _rolling_causes(rolling: Json, path: str) -> list[Cause]:
 
 
 JOB = Rules(prepare=_prepare_job, default=_default_job, check=_check_job)
-REPLICA_SET = Rules(prepare=_prepare_replica_set, default=_default_replica_set, check=_check_replica_set)
-DEPLOYMENT = Rules(prepare=_prepare_deployment, default=_default_deployment, check=_check_deployment)
+
+
+def _warn(obj: Json) -> list[str]:
+    return grace_warnings(mapping(obj["spec"]["template"], "spec"), "spec.template.spec")
+
+
+REPLICA_SET = Rules(_prepare_replica_set, _default_replica_set, _check_replica_set, warn=_warn)
+DEPLOYMENT = Rules(_prepare_deployment, _default_deployment, _check_deployment, warn=_warn)
