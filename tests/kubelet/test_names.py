@@ -135,3 +135,43 @@ async def test_a_program_starts_once_its_own_name_is_known(tmp_path: Path) -> No
     shown.publish(frozenset({pod["status"]["podIP"]}))
     await machine.until(lambda pod: phase(pod) == "Succeeded")
     await machine.stop()
+
+
+async def test_a_service_leads_from_its_port_to_another_port_of_its_pods(machine: Machine) -> None:
+    """By number and by name; Pods ask for the Service's port, and the program listens on its own."""
+    serve = (
+        "import os, socket; s = socket.create_server((os.environ['POD_IP'], 9090)); print('up', flush=True)\n"
+        "while True:\n c, _ = s.accept(); c.sendall(b'hello'); c.close()"
+    )
+    env = [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+    image = "localhost/steelyard/steps"
+    ports = [{"name": "http", "containerPort": 9090}]
+    server = {"name": "main", "image": image, "command": ["python", "-c", serve], "env": env, "ports": ports}
+    await machine.cluster.create(PODS, make_pod(server, name="server"))
+    spec: Json = {
+        "clusterIP": f"{machine.config.network.rsplit('.', 1)[0]}.250",
+        "selector": {"app": "server"},
+    }
+    spec["ports"] = [
+        {"name": "number", "port": 8080, "targetPort": 9090},
+        {"name": "word", "port": 8081, "targetPort": "http"},
+    ]
+    metadata = {"name": "web", "namespace": "default"}
+    await machine.cluster.create(
+        SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    )
+    ask = (
+        "import socket, time\n"
+        "def ask(port):\n"
+        " for _ in range(400):\n"
+        "  try:\n"
+        "   answer = socket.create_connection(('web', port)).recv(9)\n"
+        "   if answer: return answer.decode()\n"
+        "  except OSError: pass\n"
+        "  time.sleep(0.02)\n"
+        "print(ask(8080), ask(8081))"
+    )
+    client = {"name": "main", "image": image, "command": ["python", "-c", ask]}
+    await machine.cluster.create(PODS, make_pod(client, name="client"))
+    pod = await machine.until(lambda pod: phase(pod) == "Succeeded", "client")
+    assert machine.log(pod) == ["hello hello"]

@@ -58,7 +58,7 @@ class Forwarders:
         except OSError as error:
             if address not in self._failed:
                 self._failed.add(address)
-                self._report(f"a Service cannot listen on {address[0]}:{address[1]}: {error.strerror}")
+                self._report(f"a Service or Pod cannot listen on {address[0]}:{address[1]}: {error.strerror}")
 
     async def _forward(
         self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from steelyard.kube.objects import labels_of, spec_of, status_of
+from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet.network import host_name
 from steelyard.types import Json, mapping, sequence
 
+HOST_IP = "127.0.0.1"
 SERVICE_NAME = "kubernetes.io/service-name"
 
 Address = tuple[str, int]
@@ -52,6 +54,8 @@ def table(services: Iterable[Json], slices: Iterable[Json], pods: Iterable[Json]
     for pod in pods:
         if address := address_of(pod):
             short.add_pod(pod["metadata"]["namespace"], address, host_name(pod))
+            # A Service has its own address: no port of the machine is one of a Service's.
+            forwards |= _host_ports(pod, address)
     return Table(tuple(sorted(set(entries))), forwards, short.entries())
 
 
@@ -121,6 +125,22 @@ def _headless(service: Json, slices: list[Json]) -> list[Entry]:
             if endpoint.get("hostname"):
                 entries.append((address, names(service, endpoint["hostname"])))
     return entries
+
+
+def _host_ports(pod: Json, address: str) -> dict[Address, tuple[Address, ...]]:
+    """The machine's ports that lead to a Pod: on its loopback address, wherever the manifest says all addresses."""
+    return {
+        (_listening(port), int(port["hostPort"])): ((address, int(port["containerPort"])),)
+        for container in containers_of(pod["spec"])
+        for port in sequence(container, "ports")
+        if port.get("hostPort") and (port.get("protocol") or "TCP") == "TCP"
+    }
+
+
+def _listening(port: Json) -> str:
+    asked = str(port.get("hostIP") or "")
+    # To listen on all addresses would open the Pod to the network, and take the port of every Pod.
+    return asked if asked not in ("", "0.0.0.0") else HOST_IP
 
 
 def _forwards(service: Json, address: str, slices: list[Json]) -> dict[Address, tuple[Address, ...]]:

@@ -118,3 +118,18 @@ def test_what_means_nothing_is_told_from_what_does() -> None:
         {**pod, "metadata": {"name": "p"}},
     ):
         assert not is_readable(bad)
+
+
+def test_a_port_of_the_machine_leads_to_its_pod() -> None:
+    ports = [
+        {"containerPort": 80, "hostPort": 8080},
+        {"containerPort": 81, "hostPort": 8081, "hostIP": "127.0.0.9", "protocol": "TCP"},
+        {"containerPort": 82},
+        {"containerPort": 83, "hostPort": 8083, "protocol": "UDP"},
+    ]
+    spec: Json = {"containers": [{"name": "main", "ports": ports}]}
+    pod = {"metadata": {"name": "p", "namespace": "ns"}, "spec": spec, "status": {"podIP": "127.9.0.1"}}
+    there = {("127.0.0.1", 8080): (("127.9.0.1", 80),), ("127.0.0.9", 8081): (("127.9.0.1", 81),)}
+    assert table([], [], [pod]).forwards == there
+    for change in ({"spec": {**spec, "hostNetwork": True}}, {"status": {**pod["status"], "phase": "Failed"}}):
+        assert table([], [], [{**pod, **change}]).forwards == {}
