@@ -138,7 +138,7 @@ async def test_a_program_starts_once_its_own_name_is_known(tmp_path: Path) -> No
 
 
 async def test_a_service_leads_from_its_port_to_another_port_of_its_pods(machine: Machine) -> None:
-    """By number and by name; Pods ask for the Service's port, and the program listens on its own."""
+    """Ask for the Service's port, whose number is another than that of the program, by number and by name."""
     serve = (
         "import os, socket; s = socket.create_server((os.environ['POD_IP'], 9090)); print('up', flush=True)\n"
         "while True:\n c, _ = s.accept(); c.sendall(b'hello'); c.close()"
