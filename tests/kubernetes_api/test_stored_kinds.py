@@ -103,3 +103,48 @@ async def test_ranges_of_limits(
     body = {"metadata": {"name": "r"}, "spec": {"limits": [{"type": "Container", **limit}]}}
     made = (await api.post(f"{core}/limitranges", body)).ok(201).json["spec"]["limits"][0]
     assert (made.get("default"), made["defaultRequest"]) == (default, request_)
+
+
+async def test_quantities_are_written_as_a_real_server_writes_them(api: Api, core: str) -> None:
+    body = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.cpu": "1000m", "count/jobs.batch": 3}}}
+    made = (await api.post(f"{core}/resourcequotas", body)).ok(201).json
+    assert made["spec"]["hard"] == {"requests.cpu": "1", "count/jobs.batch": "3"}
+
+
+async def test_a_volume_is_available(api: Api, namespace: str) -> None:
+    spec = {"capacity": {"storage": "1024Mi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
+    path = "/api/v1/persistentvolumes"
+    made = (await api.post(path, {"metadata": {"name": namespace}, "spec": spec})).ok(201).json
+    assert (made["spec"]["capacity"], made["status"]["phase"]) == ({"storage": "1Gi"}, "Pending")
+
+    async def available() -> bool:
+        volume = (await api.get(f"{path}/{namespace}")).ok(200).json
+        return bool(volume["status"]["phase"] == "Available")
+
+    await api.eventually(available, "the volume's phase")
+    (await api.delete(f"{path}/{namespace}")).ok(200)
+    await api.gone(f"{path}/{namespace}")
+
+
+REFUSED: list[tuple[str, Json, str]] = [
+    ("/apis/node.k8s.io/v1/runtimeclasses", {}, "handler"),
+    ("/apis/apiregistration.k8s.io/v1/apiservices", {}, "spec.groupPriorityMinimum"),
+    (
+        "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
+        {"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Queue"}}}},
+        "spec.limited.limitResponse.queuing",
+    ),
+    (
+        "{core}/endpoints",
+        {"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}, {"port": 2, "name": "b"}]}]},
+        "subsets[0].ports[0].name",
+    ),
+    ("{core}/podtemplates", {"template": {"spec": {}}}, "template.spec.containers"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "field"), REFUSED, ids=[row[0] for row in REFUSED])
+async def test_what_is_refused(api: Api, core: str, path: str, body: Json, field: str) -> None:
+    answer = await api.post(path.format(core=core), {"metadata": {"name": "a"}, **body})
+    assert answer.status == 422
+    assert field in answer.causes()

@@ -179,7 +179,7 @@ def _cluster_wide() -> list[ResourceType]:
         _kind(_FLOW, "prioritylevelconfigurations", others.PRIORITY_LEVEL),
         _kind(_DEVICES, "deviceclasses", Rules(), returned=True),
         _kind(_DEVICES, "resourceclaims", others.DEVICE_CLAIM, returned=True, **_PLAIN),
-        _kind(_DEVICES, "resourceclaimtemplates", Rules(), returned=True, **_PLAIN),
+        _kind(_DEVICES, "resourceclaimtemplates", others.DEVICE_TEMPLATE, returned=True, **_PLAIN),
         _kind(
             _DEVICES,
             "resourceslices",
@@ -196,8 +196,8 @@ def _storage() -> list[ResourceType]:
         _kind(_STORAGE, "csinodes", Rules(), returned=True, **_PLAIN, **_STRICT),
         _kind(_STORAGE, "csistoragecapacities", storage.CAPACITY, **_PLAIN, **_STRICT),
         _kind(_STORAGE, "storageclasses", storage.CLASS, returned=True, **_PLAIN),
-        _kind(_STORAGE, "volumeattachments", Rules(), returned=True, **_PLAIN, **_STRICT),
-        _kind(_STORAGE, "volumeattributesclasses", Rules(), returned=True, **_PLAIN),
+        _kind(_STORAGE, "volumeattachments", storage.ATTACHMENT, returned=True, **_PLAIN, **_STRICT),
+        _kind(_STORAGE, "volumeattributesclasses", storage.ATTRIBUTES, returned=True, **_PLAIN),
     ]
 
 
@@ -208,5 +208,5 @@ def _network() -> list[ResourceType]:
         _kind(_NETWORKING, "ingresses", networking.INGRESS),
         _kind(_NETWORKING, "ipaddresses", Rules(), **_PLAIN),
         _kind(_NETWORKING, "networkpolicies", networking.POLICY),
-        _kind(_NETWORKING, "servicecidrs", others.SERVICE_NETWORK),
+        _kind(_NETWORKING, "servicecidrs", others.SERVICE_NETWORK, **_PLAIN),
     ]

@@ -20,11 +20,6 @@ def _text(*path: str, absent: str = "") -> Cell:
     return at(*path, absent=absent)
 
 
-def _amount(*path: str) -> Cell:
-    """A number as text."""
-    return lambda obj, now: str(at(*path, absent=0)(obj, now))
-
-
 def _role(obj: Json, now: datetime) -> str:
     return f"{obj['roleRef'].get('kind')}/{obj['roleRef'].get('name')}"
 
@@ -237,7 +232,7 @@ CLUSTER: dict[str, list[Cell]] = {
     "flowschemas.flowcontrol.apiserver.k8s.io": [
         NAME,
         _text("spec", "priorityLevelConfiguration", "name"),
-        _amount("spec", "matchingPrecedence"),
+        whole("spec", "matchingPrecedence"),
         at("spec", "distinguisherMethod", "type"),
         AGE,
         k.missing_level,

@@ -211,7 +211,9 @@ def job_duration(job: Json, now: datetime) -> str:
 
 def service_ports(service: Json, now: datetime) -> str:
     ports = field_of(service, "spec", "ports") or ()
-    return ",".join(f"{port['port']}/{port.get('protocol', 'TCP')}" for port in ports) or NONE
+    shown = [f"{port['port']}:{port['nodePort']}" if port.get("nodePort") else port["port"] for port in ports]
+    rows = zip(shown, ports, strict=True)
+    return ",".join(f"{number}/{port.get('protocol', 'TCP')}" for number, port in rows) or NONE
 
 
 def external_addresses(service: Json, now: datetime) -> str:
@@ -297,11 +299,12 @@ def metric_target(metric: Json) -> str:
     value = target.get("averageValue") or target.get("value")
     if (share := target.get("averageUtilization")) is not None:
         return f"{source.get('name')}: {UNKNOWN}/{share}%"
-    return f"{UNKNOWN}/{value or '<auto>'}"
+    shown = f"{UNKNOWN}/{value or '<auto>'}"
+    return f"{source['name']}: {shown}" if metric.get("type") == "Resource" else shown
 
 
 def slice_ports(obj: Json, now: datetime) -> str:
-    ports = [str(port.get("port", "*")) for port in sequence(obj, "ports")]
+    ports = [str(port.get("port") or port.get("name") or "*") for port in sequence(obj, "ports")]
     return ",".join(ports) or "<unset>"
 
 

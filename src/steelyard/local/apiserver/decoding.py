@@ -7,12 +7,13 @@ import binascii
 from collections.abc import Callable
 from typing import Any
 
+from steelyard.local.apiserver.amounts import amount
 from steelyard.local.apiserver.gotypes import zero
-from steelyard.local.apiserver.quantity import quantity
 from steelyard.local.apiserver.schema import Node
 from steelyard.local.apiserver.times import parsed_time
 from steelyard.types import Json
 
+_LARGEST = 2**63 - 1
 _PLAIN: dict[str, type] = {"string": str, "boolean": bool}
 _GO = {"boolean": "bool", "number": "float64", "string": "string"}
 
@@ -142,13 +143,21 @@ def _read_either(node: Node, value: Any, unknown: list[str], path: str) -> Any:
     return value if type(value) is str else _read_integer(_INT32, value, unknown, path)
 
 
+def _canonical(text: str | float) -> str:
+    number = amount(text)
+    # Larger ones count as the largest, and stay as they were sent.
+    if abs(number.number) > _LARGEST:
+        return str(text)
+    return str(number)
+
+
 def _read_quantity(node: Node, value: Any, unknown: list[str], path: str) -> Any:
     text = value.strip() if type(value) is str else value
     try:
-        quantity(text if type(text) in (str, int, float) else "?")
+        # Written as Go writes it: 1000m is 1, and 1024Mi is 1Gi.
+        return _canonical(text if type(text) in (str, int, float) else "?")
     except ValueError as error:
         raise Undecodable(str(error)) from error
-    return value
 
 
 def _read_base64(text: str) -> str:

@@ -9,13 +9,19 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from steelyard.kube.objects import finalizers_of, owner_references
+from steelyard.kube.objects import finalizers_of, owner_references, status_of
 from steelyard.local.apiserver.admission.server import CLEANUP, DEFINITIONS
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.objects import Deletion, Objects, Options
-from steelyard.local.apiserver.protection import CLAIMS, expired_protection, released_claims
+from steelyard.local.apiserver.protection import (
+    CLAIMS,
+    VOLUMES,
+    expired_protection,
+    is_new_volume,
+    released_claims,
+)
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.faults import Faults
@@ -57,7 +63,7 @@ class Lifecycle:
                 self._look_at((DEFINITIONS, ("", change.kind)))
                 continue
             has_new_owners = item.owners and (change.old is None or change.old.owners != change.new.owners)
-            if item.deleting or has_new_owners:
+            if item.deleting or has_new_owners or change.kind == VOLUMES:
                 self._look_at((change.kind, item.key))
 
     def _look_at(self, reference: Reference) -> None:
@@ -130,6 +136,10 @@ class Lifecycle:
                 self._drop_finalizer(kind, item, protection)
         elif item.owners:
             self._collect(kind, item)
+        elif is_new_volume(kind.bucket, item):
+            obj = item.parsed()
+            obj["status"] = {**status_of(obj), "phase": "Available"}
+            self._objects.update(kind, item, obj, Options(), "status")
 
     def _delete(self, reference: Reference, propagation: str = "Background") -> None:
         bucket, key = reference

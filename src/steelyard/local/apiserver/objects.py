@@ -4,6 +4,7 @@ Used by the REST handlers (`rest.py`), by garbage collection and by namespaces; 
 so that what it reads is still so when it writes.
 """
 
+import contextlib
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -273,10 +274,13 @@ class Objects:
         if not causes or kind.custom:
             return causes
         before = copy.deepcopy(old)
-        # With today's defaults: a field that an older version did not set is no fault of this update.
+        # As today's version stores it: a field that an older version did not set, or wrote in another form, is no
+        # fault of this update.
+        with contextlib.suppress(Undecodable):
+            decode_fields(kind.node(), before, [])
         complete(kind, before)
-        known = kind.rules.check(before, old)
-        return [cause for cause in causes if cause not in known]
+        known = kind.rules.check(copy.deepcopy(before), old)
+        return [cause for cause in kind.rules.check(new, before) if cause not in known]
 
     # ---- writing
 

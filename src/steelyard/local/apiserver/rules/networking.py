@@ -1,7 +1,9 @@
 """Ingresses, network policies and the older Endpoints."""
 
+from steelyard.local.apiserver.errors import Cause, required
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.rules.common import defaults
+from steelyard.local.apiserver.rules.fields import ip_causes, port_number
 from steelyard.types import Json, mapping, sequence
 
 
@@ -33,4 +35,20 @@ def _default_endpoints(obj: Json) -> None:
 INGRESS = Rules(prepare=_prepare_ingress, default=lambda obj: defaults(obj, spec={}))
 INGRESS_CLASS = Rules(default=_default_ingress_class)
 POLICY = Rules(default=_default_policy)
-ENDPOINTS = Rules(default=_default_endpoints)
+
+
+def _check_endpoints(obj: Json, old: Json | None) -> list[Cause]:
+    causes = []
+    for index, subset in enumerate(sequence(obj, "subsets")):
+        ports = sequence(subset, "ports")
+        for number, port in enumerate(ports):
+            where = f"subsets[{index}].ports[{number}]"
+            if len(ports) > 1 and not port.get("name"):
+                causes.append(required(f"{where}.name"))
+            causes += port_number(port.get("port"), f"{where}.port")
+        for number, address in enumerate(sequence(subset, "addresses")):
+            causes += ip_causes(address.get("ip") or "", f"subsets[{index}].addresses[{number}].ip")
+    return causes
+
+
+ENDPOINTS = Rules(default=_default_endpoints, check=_check_endpoints)

@@ -40,6 +40,14 @@ def _default_autoscaler(obj: Json) -> None:
     defaults(spec, minReplicas=1)
     if not spec.get("metrics"):
         spec["metrics"] = [_CPU]
+    if behavior := spec.get("behavior"):
+        defaults(behavior, scaleUp={}, scaleDown={})
+        percent = {"type": "Percent", "value": 100, "periodSeconds": 15}
+        pods = {"type": "Pods", "value": 4, "periodSeconds": 15}
+        defaults(behavior["scaleUp"], stabilizationWindowSeconds=0, selectPolicy="Max")
+        defaults(behavior["scaleDown"], selectPolicy="Max")
+        defaults(behavior["scaleUp"], policies=[pods, dict(percent)])
+        defaults(behavior["scaleDown"], policies=[percent])
 
 
 def _prepare_autoscaler(obj: Json) -> None:

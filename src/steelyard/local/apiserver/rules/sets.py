@@ -5,7 +5,7 @@ from steelyard.local.apiserver.errors import Cause, invalid, required
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.rules.common import defaults, immutable, selector_causes
 from steelyard.local.apiserver.rules.fields import not_negative, one_of
-from steelyard.local.apiserver.rules.pods import complete_pod_spec
+from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
 from steelyard.local.apiserver.rules.storage import complete_claim
 from steelyard.local.apiserver.rules.workloads import complete_template, match_causes, template_causes
 from steelyard.types import Json, mapping, sequence
@@ -145,6 +145,10 @@ def _default_pod_template(obj: Json) -> None:
     complete_pod_spec(template.setdefault("spec", {}))
 
 
+def _check_pod_template(obj: Json, old: Json | None) -> list[Cause]:
+    return pod_spec_causes(obj["template"]["spec"], "template.spec")
+
+
 def _check_revision(obj: Json, old: Json | None) -> list[Cause]:
     causes = not_negative(obj, "", "revision")
     if obj.get("data") is None:
@@ -155,5 +159,5 @@ def _check_revision(obj: Json, old: Json | None) -> list[Cause]:
 STATEFUL_SET = Rules(_prepare_stateful_set, _default_stateful_set, _check_stateful_set)
 DAEMON_SET = Rules(_prepare_daemon_set, _default_daemon_set, _check_daemon_set)
 CONTROLLER = Rules(_prepare_controller, _default_controller, _check_controller)
-POD_TEMPLATE = Rules(default=_default_pod_template)
+POD_TEMPLATE = Rules(default=_default_pod_template, check=_check_pod_template)
 REVISION = Rules(default=lambda obj: defaults(obj, revision=0), check=_check_revision)

@@ -2,10 +2,12 @@
 
 from steelyard.local.apiserver.errors import Cause, required
 from steelyard.local.apiserver.kinds import Rules, field_of
+from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.types import Json, mapping, sequence
 
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
+ATTRIBUTES_PROTECTION = "kubernetes.io/vac-protection"
 
 
 def complete_claim(claim: Json) -> None:
@@ -38,7 +40,7 @@ def _check_claim(obj: Json, old: Json | None) -> list[Cause]:
 
 
 def _prepare_volume(obj: Json) -> None:
-    obj["status"] = {"phase": "Pending"}
+    obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": obj["metadata"]["creationTimestamp"]}
     _protect(obj, VOLUME_PROTECTION)
 
 
@@ -84,11 +86,23 @@ def _default_driver(obj: Json) -> None:
 
 
 def _check_capacity(obj: Json, old: Json | None) -> list[Cause]:
-    return [] if obj.get("storageClassName") else [required("storageClassName")]
+    return name_causes(obj.get("storageClassName") or "", "storageClassName")
 
 
 CLAIM = Rules(_prepare_claim, complete_claim, _check_claim)
 VOLUME = Rules(_prepare_volume, _default_volume, _check_volume)
 CLASS = Rules(default=_default_class, check=_check_class)
+
+
+def _prepare_attachment(obj: Json) -> None:
+    obj["status"] = {"attached": False}
+
+
+def _prepare_attributes(obj: Json) -> None:
+    _protect(obj, ATTRIBUTES_PROTECTION)
+
+
 DRIVER = Rules(default=_default_driver)
 CAPACITY = Rules(check=_check_capacity)
+ATTACHMENT = Rules(prepare=_prepare_attachment)
+ATTRIBUTES = Rules(prepare=_prepare_attributes)
