@@ -176,8 +176,9 @@ class Attached:
                 if fd in self.callers and not self.callers[fd].send():
                     self._drop(fd)
             self.input = b""
-        for caller in self.callers.values():
-            caller.connection.close()
+        # First of all: whoever sees a connection end may look for the socket.
         self.listener.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{base}.attach")
+        for caller in self.callers.values():
+            caller.connection.close()
