@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.engines.browser import suite as browser
 from tests.engines.build import Missing, binaries
+from tests.engines.clients import suite as clients
 from tests.engines.control_plane import control_plane
 from tests.engines.lm_eval import suite as lm_eval
 from tests.engines.model_servers import suite as model_servers
@@ -54,6 +55,8 @@ def model_server(name: str, suite: Callable[[], int]) -> int:
 
 SUITES: dict[str, Callable[[], int]] = {
     "Kubernetes (API cases, kubectl session)": kubernetes,
+    "Kubernetes clients (kubernetes, kubernetes_asyncio, kr8s, lightkube, kopf; on both servers)": clients.run_python,
+    "kubectl and helm (one session on both servers)": clients.run_programs,
     "Chromium (accessibility)": browser.run,
     "lm-eval (its numbers beside ours)": lm_eval.run,
     "originals (sacrebleu, rouge-score, scikit-learn, Inspect, Math-Verify beside our rubrics)": originals.run,

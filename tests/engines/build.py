@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 MODULE = Path(__file__).parent / "kubernetes"
+HELM = Path(__file__).parent / "helm"
 COMMANDS = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -35,6 +36,20 @@ def cache() -> Path:
     return Path(base) / "steelyard" / "engines" / f"kubernetes-{version()}"
 
 
+def helm() -> Path:
+    """The program helm, built if need be. Missing without Go."""
+    match = re.search(r"helm\.sh/helm/v3 v([\d.]+)", (HELM / "go.mod").read_text())
+    assert match
+    program = cache().parent / f"helm-{match[1]}" / "helm"
+    if not program.exists():
+        if not shutil.which("go"):
+            raise Missing("Go is not installed")
+        program.parent.mkdir(parents=True, exist_ok=True)
+        print(f"building helm {match[1]} ...", flush=True)
+        _build("helm.sh/helm/v3/cmd/helm", program, HELM, stamped=False)
+    return program
+
+
 def binaries() -> Path:
     """The folder with the binaries, built if need be (ten minutes on two idle cores). Missing without Go."""
     folder = cache() / "bin"
@@ -47,12 +62,12 @@ def binaries() -> Path:
     for name in wanting:
         began = time.monotonic()
         print(f"building {name} of Kubernetes {version()} ...", flush=True)
-        _build(COMMANDS[name], folder / name)
+        _build(COMMANDS[name], folder / name, MODULE, stamped=name != "etcd")
         print(f"built {name} in {time.monotonic() - began:.0f} s", flush=True)
     return folder
 
 
-def _build(package: str, target: Path) -> None:
+def _build(package: str, target: Path, module: Path, *, stamped: bool) -> None:
     # The version is linked in: clients and the controller manager compare it.
     component = "k8s.io/component-base/version"
     number = version()
@@ -63,15 +78,11 @@ def _build(package: str, target: Path) -> None:
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
     }
-    stamps = (
-        ""
-        if package.startswith("go.etcd.io")
-        else "".join(f" -X {component}.{k}={v}" for k, v in flags.items())
-    )
+    stamps = "".join(f" -X {component}.{k}={v}" for k, v in flags.items()) if stamped else ""
     half_done = target.with_suffix(".new")
     subprocess.run(
         ["go", "build", "-p", "2", "-trimpath", "-ldflags", f"-s -w{stamps}", "-o", str(half_done), package],
-        cwd=MODULE,
+        cwd=module,
         env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOTOOLCHAIN": "local"},
         check=True,
     )

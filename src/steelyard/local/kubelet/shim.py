@@ -412,6 +412,10 @@ class Pipes(NamedTuple):
     asks: int | None
     numbers: tuple[int, int] | None  # where number 1 is told, and how it ends; None: the machine's numbers
 
+    @property
+    def is_terminal(self) -> bool:
+        return len(self.streams) == 1
+
 
 def run_program(intent: dict[str, Any], pipes: Pipes, execute: Execute) -> NoReturn:
     """Run the program in the child: the container's view of the files first, then the program, once the shim
@@ -428,11 +432,7 @@ def run_program(intent: dict[str, Any], pipes: Pipes, execute: Execute) -> NoRet
         if pipes.numbers is None:  # number 1 has to wait until its first parent is gone
             die_with_parent()
         os.chdir(intent["cwd"])
-        os.dup2(pipes.streams[0][1], 1)
-        os.dup2(pipes.streams[-1][1], 2)
-        is_terminal = len(pipes.streams) == 1
-        if is_terminal or pipes.stdin is not None:
-            os.dup2(pipes.streams[0][1] if pipes.stdin is None else pipes.stdin, 0)
+        _take_streams(pipes)
         if pipes.asks is not None:
             _binds().ask(pipes.asks)
         if os.read(pipes.go, 1) != b"1":
@@ -442,8 +442,7 @@ def run_program(intent: dict[str, Any], pipes: Pipes, execute: Execute) -> NoRet
             if init.outlived(pipes.go):
                 os._exit(1)
             init.run_program(pipes.numbers[1])
-        if is_terminal:  # once it has its session
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        _take_terminal(pipes)
         execute(intent)
         os.execvpe(intent["argv"][0], intent["argv"], intent["env"])
     except Become:
@@ -454,6 +453,20 @@ def run_program(intent: dict[str, Any], pipes: Pipes, execute: Execute) -> NoRet
     except BaseException as problem:  # noqa: BLE001 - a forked child must never return into the shim
         os.write(pipes.error, f"{type(problem).__name__}: {problem}".encode())
     os._exit(128)
+
+
+def _take_streams(pipes: Pipes) -> None:
+    os.dup2(pipes.streams[0][1], 1)
+    os.dup2(pipes.streams[-1][1], 2)
+    stdin = pipes.streams[0][1] if pipes.is_terminal else pipes.stdin
+    if stdin is not None:
+        os.dup2(stdin, 0)
+
+
+def _take_terminal(pipes: Pipes) -> None:
+    """Make the terminal the session's, which the program has by now: keys such as Ctrl-C are signals then."""
+    if pipes.is_terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _make_view(intent: dict[str, Any], pipes: Pipes) -> None:

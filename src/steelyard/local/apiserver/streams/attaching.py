@@ -78,7 +78,7 @@ class Attachment:
                 rest += file.read(_BLOCK)
                 whole, _, rest = rest.rpartition(b"\n")
                 for line in whole.split(b"\n") if whole else ():
-                    _, stream, tag, text = (line.split(b" ", 3) + [b"", b"", b""])[:4]
+                    _, stream, tag, text = [*line.split(b" ", 3), b"", b"", b""][:4]
                     channel = _CHANNELS.get(stream, ERROR)
                     if channel in self.channels:
                         await send(bytes([channel]) + text + (b"" if tag == b"P" else b"\n"))
