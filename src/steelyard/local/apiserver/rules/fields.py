@@ -94,12 +94,12 @@ def amount_of(value: object) -> Decimal:
     return min(max(quantity(value), -_LARGEST), _LARGEST)
 
 
-def duplicates(values: Iterable[str], path: str, name: str) -> list[Cause]:
-    """Texts that items of the list at `path` must not share."""
+def duplicates(values: Iterable[str], path: str, name: str, *, empty: bool = False) -> list[Cause]:
+    """Texts that items of the list at `path` must not share. `empty`: several may have none."""
     seen: set[str] = set()
     causes = []
     for index, value in enumerate(values):
-        if value in seen:
+        if value in seen and not (empty and not value):
             causes.append(duplicate(f"{path}[{index}].{name}", value))
         seen.add(value)
     return causes

@@ -1,5 +1,7 @@
 """Services: of type ClusterIP only, with an address or headless. Addresses are given out by `admission/server.py`."""
 
+import ipaddress
+
 import orjson
 
 from steelyard.kube.objects import spec_of
@@ -7,8 +9,9 @@ from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, re
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import key_causes, labels_causes, name_causes
 from steelyard.local.apiserver.rules.common import defaults
-from steelyard.local.apiserver.rules.fields import duplicates, ip_causes, one_of, port_number
+from steelyard.local.apiserver.rules.fields import PROTOCOLS, duplicates, ip_causes, one_of, port_number
 from steelyard.local.apiserver.rules.fields import port as any_port
+from steelyard.local.apiserver.rules.table import Rule, causes_by, choice
 from steelyard.types import Json, mapping, sequence
 
 
@@ -22,6 +25,10 @@ def _default(service: Json) -> None:
         spec, type="ClusterIP", sessionAffinity="None", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack"
     )
     defaults(spec, internalTrafficPolicy="Cluster")
+    if spec["sessionAffinity"] == "ClientIP":
+        defaults(spec, sessionAffinityConfig={"clientIP": {"timeoutSeconds": 10_800}})
+    if sequence(spec, "externalIPs"):
+        defaults(spec, externalTrafficPolicy="Cluster")
     for port in sequence(spec, "ports"):
         defaults(port, protocol="TCP")
         if not port.get("targetPort") and port.get("port"):
@@ -32,7 +39,12 @@ def _default(service: Json) -> None:
 
 def _check(service: Json, old: Json | None) -> list[Cause]:
     spec = service["spec"]
+    if spec["type"] not in _TYPES:
+        return [unsupported("spec.type", spec["type"], _TYPES)]
+    if spec["type"] == "ExternalName" and not spec.get("externalName"):
+        return [required("spec.externalName")]
     if spec["type"] != "ClusterIP":
+        # Nothing would listen on a port of the node, nor answer for another name.
         return [unsupported("spec.type", spec["type"], ["ClusterIP"])]
     causes = labels_causes(mapping(spec, "selector"), "spec.selector")
     ports = sequence(spec, "ports")
@@ -41,16 +53,83 @@ def _check(service: Json, old: Json | None) -> list[Cause]:
         causes.append(required("spec.ports"))
     for index, port in enumerate(ports):
         causes += _port_causes(port, f"spec.ports[{index}]", several=len(ports) > 1)
-    causes += duplicates((port.get("name") or "" for port in ports), "spec.ports", "name")
+    causes += duplicates((port.get("name") or "" for port in ports), "spec.ports", "name", empty=True)
     causes += _twice(ports)
     causes += one_of(spec["sessionAffinity"], "spec.sessionAffinity", ["ClientIP", "None"])
     for index, address in enumerate(sequence(spec, "externalIPs")):
-        causes += ip_causes(address, f"spec.externalIPs[{index}]")
+        causes += ip_causes(address, f"spec.externalIPs[{index}]") or _loopback(
+            address, f"spec.externalIPs[{index}]"
+        )
+    causes += _addresses(spec) + causes_by(_CLUSTER_IP, spec, "spec")
     before = spec_of(old)
     # Clients have resolved the Service's name to this address, and go on calling it.
     if before.get("clusterIP") and spec.get("clusterIP") and spec["clusterIP"] != before["clusterIP"]:
         causes.append(invalid("spec.clusterIPs[0]", spec["clusterIPs"], "may not change once set"))
     return causes
+
+
+def _loopback(address: str, path: str) -> list[Cause]:
+    if not ipaddress.ip_address(address).is_loopback:
+        return []
+    return [invalid(path, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)")]
+
+
+def _addresses(spec: Json) -> list[Cause]:
+    addresses = sequence(spec, "clusterIPs")
+    if not addresses or spec.get("clusterIP"):
+        return []
+    text = "must be empty when `clusterIP` is not specified"
+    causes = [invalid("spec.clusterIPs", addresses, text)]
+    for index, address in enumerate(addresses):
+        causes += ip_causes(address, f"spec.clusterIPs[{index}]")
+    return causes
+
+
+def _only(name: str, text: str, *, forbidden: bool = False) -> Rule:
+    """A field that a Service within the cluster alone may not have."""
+
+    def rule(spec: Json, path: str) -> list[Cause]:
+        value, where = spec.get(name), f"{path}.{name}"
+        if not value:
+            return []
+        return [forbidden_field(where, text) if forbidden else invalid(where, value, text)]
+
+    return rule
+
+
+def _families(spec: Json, path: str) -> list[Cause]:
+    if spec.get("ipFamilyPolicy") != "RequireDualStack":
+        return []
+    text = "this cluster is not configured for dual-stack services"
+    return [invalid(f"{path}.ipFamilyPolicy", "RequireDualStack", text)]
+
+
+def _traffic(spec: Json, path: str) -> list[Cause]:
+    value = spec.get("externalTrafficPolicy")
+    # With addresses from outside it is reached from there, too.
+    if value is None or sequence(spec, "externalIPs"):
+        return choice("externalTrafficPolicy", "Cluster", "Local")(spec, path)
+    text = "may only be set for externally-accessible services"
+    return [invalid(f"{path}.externalTrafficPolicy", value, text)]
+
+
+_TYPES = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]
+_OUTSIDE = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+_CLUSTER_IP: tuple[Rule, ...] = (
+    choice("ipFamilyPolicy", "PreferDualStack", "RequireDualStack", "SingleStack"),
+    _families,
+    _only("loadBalancerClass", "may only be used when `type` is 'LoadBalancer'", forbidden=True),
+    _only("healthCheckNodePort", _OUTSIDE),
+    _traffic,
+    choice("internalTrafficPolicy", "Cluster", "Local"),
+    choice("trafficDistribution", "PreferClose", "PreferSameZone", "PreferSameNode"),
+)
+
+
+def _warn(service: Json) -> list[str]:
+    if not service["spec"].get("externalName"):
+        return []
+    return ['spec.externalName is ignored when spec.type is not "ExternalName"']
 
 
 def _twice(ports: list[Json]) -> list[Cause]:
@@ -74,7 +153,9 @@ def _port_causes(port: Json, path: str, *, several: bool) -> list[Cause]:
     if port.get("name"):
         causes += name_causes(port["name"], f"{path}.name", "label")
     causes += port_number(port.get("port") or 0, f"{path}.port")
-    if port["protocol"] != "TCP":
+    if port["protocol"] not in PROTOCOLS:
+        causes.append(unsupported(f"{path}.protocol", port["protocol"], PROTOCOLS))
+    elif port["protocol"] != "TCP":
         causes.append(unsupported(f"{path}.protocol", port["protocol"], ["TCP"]))
     causes += any_port(port.get("targetPort"), f"{path}.targetPort")
     if port.get("nodePort"):
@@ -84,4 +165,4 @@ def _port_causes(port: Json, path: str, *, several: bool) -> list[Cause]:
     return causes
 
 
-SERVICE = Rules(prepare=_prepare, default=_default, check=_check)
+SERVICE = Rules(prepare=_prepare, default=_default, check=_check, warn=_warn)

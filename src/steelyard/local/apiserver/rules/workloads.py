@@ -88,7 +88,7 @@ def _default_job(job: Json) -> None:
     )
     for rule in sequence(spec, "podFailurePolicy", "rules"):
         for pattern in sequence(rule, "onPodConditions"):
-            defaults(pattern, status="True")
+            pattern["status"] = pattern.get("status") or "True"
     job.setdefault("status", {})
 
 
@@ -100,6 +100,8 @@ def _check_job(job: Json, old: Json | None) -> list[Cause]:
     )
     causes += selector_causes(spec.get("selector"), "spec.selector", empty=True)
     causes += match_causes(job) if spec.get("manualSelector") and not causes else []
+    causes += _generated_causes(job) if not spec.get("manualSelector") else []
+    causes += _policy_causes(spec)
     policies = ["OnFailure", "Never"]
     policy = spec["template"]["spec"].get("restartPolicy")
     if not policy:
@@ -119,12 +121,47 @@ def _check_job(job: Json, old: Json | None) -> list[Cause]:
     return causes + immutable(job, old, *frozen)
 
 
+def _generated_causes(job: Json) -> list[Cause]:
+    """A Job finds its Pods by its own uid, unless its author sees to the selector."""
+    selector, uid = mapping(job["spec"], "selector"), job["metadata"].get("uid")
+    if selector == {"matchLabels": {_UID: uid}} or mapping(selector, "matchLabels") == {
+        "controller-uid": uid
+    }:
+        return []
+    return [invalid("spec.selector", selector, "`selector` not auto-generated")] if selector else []
+
+
+def _policy_causes(spec: Json) -> list[Cause]:
+    causes: list[Cause] = []
+    for index, rule in enumerate(sequence(spec, "podFailurePolicy", "rules")):
+        codes = mapping(rule, "onExitCodes")
+        for place, value in enumerate(sequence(codes, "values")):
+            if value == 0 and codes.get("operator") == "In":
+                where = f"spec.podFailurePolicy.rules[{index}].onExitCodes.values[{place}]"
+                causes.append(invalid(where, value, "must not be 0 for the In operator"))
+    by = spec.get("managedBy")
+    if by is not None and by.count("/") != 1:
+        text = 'must be a domain-prefixed path (such as "acme.io/foo")'
+        causes.append(invalid("spec.managedBy", by, text))
+    if spec.get("successPolicy") is not None and spec["completionMode"] != "Indexed":
+        rules = [
+            {"SucceededIndexes": rule.get("succeededIndexes"), "SucceededCount": rule.get("succeededCount")}
+            for rule in sequence(spec, "successPolicy", "rules")
+        ]
+        causes.append(invalid("spec.successPolicy", {"Rules": rules}, "requires indexed completion mode"))
+    return causes
+
+
 def _indexed_causes(spec: Json) -> list[Cause]:
+    causes = []
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        causes.append(required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
     if spec["completionMode"] != "Indexed":
         text = "requires indexed completion mode"
         names = ("backoffLimitPerIndex", "maxFailedIndexes")
-        return [invalid(f"spec.{name}", spec[name], text) for name in names if spec.get(name) is not None]
-    causes = []
+        return causes + [
+            invalid(f"spec.{name}", spec[name], text) for name in names if spec.get(name) is not None
+        ]
     if spec.get("completions") is None:
         causes.append(required("spec.completions", "when completion mode is Indexed"))
     if (spec.get("parallelism") or 0) > _MOST_AT_ONCE:
