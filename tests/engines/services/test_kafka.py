@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.kafka.address import parse
-from steelyard.broker.log import EVENTS, OUTCOMES, Log, LogError
+from steelyard.broker.kafka.log import KafkaLog
+from steelyard.broker.log import COMPACTED, EVENTS, OUTCOMES, Log, LogError
 from steelyard.broker.open import open_log, prepare_log
 from steelyard.broker.scan import partition_records
 from steelyard.broker.test_processes import check, until_said, work_until_killed, working
@@ -106,6 +107,13 @@ async def test_members_that_are_killed_lose_and_double_nothing(log: Log, url: st
     async with working(url, partitions=PARTITIONS):
         await until_said(log, 60)
     await check(log, 10, 6)
+
+
+async def test_what_was_replaced_leaves_the_brokers_files_within_days(log: Log) -> None:
+    assert isinstance(log, KafkaLog)
+    for topic in COMPACTED:
+        settings = await log.cluster.settings(topic)
+        assert int(settings["max.compaction.lag.ms"]) <= 24 * 3600 * 1000
 
 
 async def test_a_member_that_stalls_longer_than_its_session_doubles_nothing(log: Log, url: str) -> None:

@@ -46,6 +46,8 @@ _COMPACT = {
     "delete.retention.ms": str(_TOMBSTONES_MS),
     "min.cleanable.dirty.ratio": "0.2",
     "segment.ms": str(24 * 3600 * 1000),
+    # What a forgotten entity held is not to stay in the brokers' files until enough else was written.
+    "max.compaction.lag.ms": str(24 * 3600 * 1000),
 }
 _KEEP = {
     "cleanup.policy": "delete",

@@ -20,6 +20,8 @@ DELIVERY_SECONDS = 30.0
 """Time in which a message is written, or its writer is told that this is unknown."""
 TRANSACTION_SECONDS = 10.0
 """Time after which the brokers end a transaction that its writer left open. Readers of its partitions wait for it."""
+GRACE_SECONDS = 2.0
+"""Time beyond its own limit after which a call of the client is given up."""
 RETRY_SECONDS = 0.5
 """Time between two tries of a transaction that was undone."""
 
@@ -200,10 +202,34 @@ class Transactions:
         if len(written) < len(messages):
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the brokers did not confirm in time"))
         if positions is not None:
-            producer.send_offsets_to_transaction(
-                list(positions.offsets), positions.member, TRANSACTION_SECONDS
-            )
+            self._send(producer, positions)
         return written
+
+    def _send(self, producer: Producer, positions: Positions) -> None:
+        """Add the positions of a group to the transaction. Raises Undone where the client does not come back.
+
+        Where the group's coordinator was killed, the client's call was seen to go on for minutes after its time was
+        over. A thread of its own is left with it: it commits nothing, and the next producer of this name ends what is
+        open.
+        """
+        failures: list[KafkaException] = []
+
+        def send() -> None:
+            try:
+                producer.send_offsets_to_transaction(
+                    list(positions.offsets), positions.member, TRANSACTION_SECONDS
+                )
+            except KafkaException as error:
+                failures.append(error)
+
+        sender = threading.Thread(target=send, name="kafka-positions", daemon=True)
+        sender.start()
+        sender.join(TRANSACTION_SECONDS + GRACE_SECONDS)
+        if sender.is_alive():
+            self._producer = None
+            raise Undone(f"log {self._address.url}: the positions of a group could not be written in time")
+        if failures:
+            raise failures[0]
 
     def _commit(self, producer: Producer) -> None:
         end = time.monotonic() + DELIVERY_SECONDS
