@@ -3,7 +3,8 @@
 import pytest
 
 from steelyard.types import Json
-from tests.kubernetes_api.api import Api, pod
+from tests.kubernetes_api.api import TABLE, Api, pod
+from tests.kubernetes_api.conftest import Server
 
 CLAIM: Json = {
     "metadata": {"name": "c"},
@@ -148,3 +149,36 @@ async def test_what_is_refused(api: Api, core: str, path: str, body: Json, field
     answer = await api.post(path.format(core=core), {"metadata": {"name": "a"}, **body})
     assert answer.status == 422
     assert field in answer.causes()
+
+
+async def test_a_request_for_a_certificate_is_approved(api: Api, namespace: str, embedded: Server) -> None:
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    spec: Json = {"request": "eA==", "signerName": "example.dev/x", "usages": ["client auth"]}
+    spec |= {"username": "else", "extra": {"a": ["b"]}}
+    made = (await api.post(path, {"metadata": {"name": namespace}, "spec": spec})).ok(201).json
+    assert "system:masters" in made["spec"]["groups"]
+    assert (made["spec"]["username"] != "else", "extra" in made["spec"]) == (True, False)
+    condition = {"type": "Approved", "status": "True", "reason": "R", "message": "m"}
+    made["status"] = {"conditions": [condition]}
+    (await api.put(f"{path}/{namespace}/approval", made)).ok(200)
+    row = (await api.get(f"{path}/{namespace}", TABLE)).ok(200).json["rows"][0]["cells"]
+    assert row[-1] == "Approved"
+    (await api.delete(f"{path}/{namespace}")).ok(200)
+
+
+async def test_the_parts_of_the_control_plane(api: Api, embedded: Server) -> None:
+    path = "/api/v1/componentstatuses"
+    table = (await api.get(path, TABLE)).ok(200)
+    assert [row["cells"][1] for row in table.json["rows"]] == ["Healthy"] * 3
+    assert table.warnings == ["v1 ComponentStatus is deprecated in v1.19+"]
+    one = (await api.get(f"{path}/scheduler")).ok(200).json
+    assert one["conditions"][0]["type"] == "Healthy"
+    assert (await api.get(f"{path}/none")).status == 404
+
+
+async def test_a_binding_names_its_pod(api: Api, core: str) -> None:
+    (await api.post(f"{core}/pods", pod("a"))).ok(201)
+    target = {"kind": "Node", "name": "nowhere"}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": target}
+    (await api.post(f"{core}/bindings", body)).ok(201)
+    assert (await api.get(f"{core}/pods/a")).json["spec"]["nodeName"] == "nowhere"

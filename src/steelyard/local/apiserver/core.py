@@ -8,7 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from steelyard.disk_space import no_room
@@ -20,6 +20,7 @@ from steelyard.local.apiserver.access.refusals import refused
 from steelyard.local.apiserver.access.tokens import discovery_document
 from steelyard.local.apiserver.access.users import User
 from steelyard.local.apiserver.answers import ATTEMPTS, Pending
+from steelyard.local.apiserver.components import component_response
 from steelyard.local.apiserver.discovery import Discovery
 from steelyard.local.apiserver.errors import NoSuchPage, Refusal
 from steelyard.local.apiserver.execution import execution_of
@@ -36,7 +37,7 @@ from steelyard.local.apiserver.store import Store
 from steelyard.local.apiserver.streams.attaching import attachment_of
 from steelyard.local.apiserver.streams.forwarding import forwarding_of
 from steelyard.local.apiserver.streams.session import Session, check_upgrade
-from steelyard.local.apiserver.subresources import bind, evict
+from steelyard.local.apiserver.subresources import bind, evict, named_in_body
 from steelyard.local.apiserver.watch_paths import with_parameter
 from steelyard.local.faults import Faults
 
@@ -45,7 +46,7 @@ log = logging.getLogger(__name__)
 MAX_BODY = 3 << 20
 ROOM_SECONDS = 5  # after which a client may ask again
 # Subresources whose methods are below; of others clients learn that they exist, but not here.
-_SERVED = ("scale", "log", "token", "binding", "eviction")
+_SERVED = ("scale", "log", "token", "binding", "eviction", "approval")
 
 
 @dataclass
@@ -202,6 +203,13 @@ class Core:
         review = REVIEWS.get((group, version, plural))
         if review and review.namespaced == bool(namespace):
             return self.reviews.answer(request, review, namespace)
+        match group, version, parts:
+            case "", "v1", ["componentstatuses", *names] if len(names) < 2:
+                return component_response(request, "".join(names))
+            case "", "v1", ["namespaces", _, "bindings"] if request.method == "POST":
+                # The older path of a binding names its Pod in the body alone.
+                pod = self._target("", "v1", ["namespaces", namespace, "pods"])
+                return bind(self.rest.objects, request, named_in_body(request, pod))
         target = routed.target = self._target(group, version, parts)
         if target.subresource not in ("", "status"):
             return self._subresource(request, target)
@@ -241,6 +249,9 @@ class Core:
                 return bind(self.rest.objects, request, target)
             case "POST", "eviction":
                 return evict(self.rest.objects, request, target)
+            case "GET" | "PUT" | "PATCH", "approval":
+                # What a client says of a request for a certificate are its conditions.
+                return self.rest.handle(request, replace(target, subresource="status"))
         if target.subresource not in _SERVED:
             text = f"this server does not serve {target.kind.plural}/{target.subresource}"
             raise errors.not_implemented(text)

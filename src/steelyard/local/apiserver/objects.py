@@ -29,6 +29,8 @@ from steelyard.local.apiserver.schema import drop_unknown, fill_defaults
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json, sequence
 
+SIGNING_REQUESTS = "certificatesigningrequests.certificates.k8s.io"
+_WHO = ("username", "uid", "groups", "extra")
 GENERATE_TRIES = 8
 LONGEST_GRACE = 2**31 - 1  # seconds: more than a date can hold would follow
 MAX_BYTES = 3 << 20  # of an object; patches could make it grow without end
@@ -107,6 +109,10 @@ class Objects:
                 obj.pop("status", None)
         # Before the rules: a Job's selector is made of the uid.
         self._new_metadata(kind, obj["metadata"], options)
+        if kind.bucket == SIGNING_REQUESTS:
+            # Who asks is known, and not what a client says of itself.
+            own = {name: value for name, value in spec_of(obj).items() if name not in _WHO}
+            obj["spec"] = own | options.user.info()
         kind.rules.prepare(obj)
         complete(kind, obj)
         metadata = obj["metadata"]

@@ -1,5 +1,7 @@
 """`pods/binding`: the scheduler's word on which node a Pod is to run. `pods/eviction`: a word that it is to go."""
 
+from dataclasses import replace
+
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.bodies import read_object
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
@@ -34,6 +36,12 @@ def bind(objects: Objects, request: Request, target: Target) -> Response:
     objects.update(target.kind, item, pod, options)
     _scheduled(objects, target)
     return _done()
+
+
+def named_in_body(request: Request, target: Target) -> Target:
+    """The Pod that a binding names."""
+    name = field_of(read_object(request, target.kind), "metadata", "name")
+    return replace(target, name=str(name or ""), subresource="binding")
 
 
 def evict(objects: Objects, request: Request, target: Target) -> Response:
