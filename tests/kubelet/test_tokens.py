@@ -76,7 +76,9 @@ async def test_a_program_in_a_pod_asks_the_api_as_its_account(tmp_path: Path) ->
         assert log(config, pod) == ["system:serviceaccount:default:default default"]
         # A token whose time comes is replaced by another.
         with_volume = tokens.mounted(pod)
-        path = PodFolder(config.pods / pod["metadata"]["uid"]).volume(with_volume, tokens.VOLUME) / "token"
+        name = next(volume["name"] for volume in with_volume["spec"]["volumes"])
+        assert name.startswith(tokens.VOLUME)
+        path = PodFolder(config.pods / pod["metadata"]["uid"]).volume(with_volume, name) / "token"
         before = path.read_text()
         folder, due = PodFolder(config.pods / pod["metadata"]["uid"]), tokens.renewal_time(before)
         assert await tokens.renew(cluster, with_volume, folder, due - 100.0) == 100.0

@@ -99,6 +99,7 @@ class Objects:
             own = copy.deepcopy(obj)
             complete(kind, own)
             managers = self._tracked(kind, {}, own, None, managers, options, "")
+        self.admission.add_to(kind, obj, options)
         if self.admission.mutates(kind, None, options):
             # Asked of whole objects: a request that follows from a limit is none that is left out.
             complete(kind, obj)
@@ -376,6 +377,9 @@ class Admission:
 
     def check_place(self, kind: ResourceType, obj: Json) -> None:
         """Refuse a new object where none may be created."""
+
+    def add_to(self, kind: ResourceType, obj: Json, options: Options) -> None:
+        """Add to a new object what it gets from others, before its fields are completed."""
 
     def mutates(self, kind: ResourceType, old: Json | None, options: Options) -> bool:
         """Tell whether `mutate` has to be asked: most writes are spared it."""

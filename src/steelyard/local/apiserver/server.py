@@ -87,7 +87,7 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     rbac = Rbac(store)
     webhooks = Webhooks(store, registry.versions, clock)
     policies = Policies(store, registry)
-    admission = ServerAdmission(store, config.service_network, rbac, webhooks, policies)
+    admission = ServerAdmission(store, clock, config.service_network, rbac, webhooks, policies)
     objects = Objects(store, clock, admission)
     kind = registry.stored("namespaces")
     for name in NAMESPACES:

@@ -8,10 +8,12 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.access.escalation import check_escalation
 from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.admission import limits
+from steelyard.local.apiserver.admission.accounts import add_account
 from steelyard.local.apiserver.admission.attributes import Attributes
 from steelyard.local.apiserver.admission.policies import Policies
 from steelyard.local.apiserver.admission.quota import QuotaAdmission
 from steelyard.local.apiserver.admission.webhooks.dispatch import MUTATING, VALIDATING, Webhooks
+from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.item import Item
@@ -32,9 +34,16 @@ class ServerAdmission(Admission):
     """The server's own."""
 
     def __init__(
-        self, store: Store, service_network: str, rbac: Rbac, webhooks: Webhooks, policies: Policies
+        self,
+        store: Store,
+        clock: Clock,
+        service_network: str,
+        rbac: Rbac,
+        webhooks: Webhooks,
+        policies: Policies,
     ) -> None:
-        self._store, self._rbac, self._webhooks, self._policies = store, rbac, webhooks, policies
+        self._store, self._clock = store, clock
+        self._rbac, self._webhooks, self._policies = rbac, webhooks, policies
         self._addresses = Addresses(store, service_network)
         self._quota = QuotaAdmission(store)
 
@@ -42,6 +51,10 @@ class ServerAdmission(Admission):
         # Updates pass also in a namespace that is being deleted: finalizers and last statuses are written then.
         self._check_namespace(kind, obj)
         self._check_definition(kind, obj)
+
+    def add_to(self, kind: ResourceType, obj: Json, options: Options) -> None:
+        if kind.bucket == "pods":
+            add_account(self._store, obj, partial(options.keep, "account", self._clock.suffix))
 
     def mutates(self, kind: ResourceType, old: Json | None, options: Options) -> bool:
         limited = kind.bucket == "pods" and old is None and self._store.bucket(limits.BUCKET).size
@@ -62,6 +75,7 @@ class ServerAdmission(Admission):
             set_replicas(kind, obj, attributes.obj)
         if new_pod:
             # Webhooks may have added containers.
+            self.add_to(kind, obj, options)
             limits.add_defaults(self._limit_ranges(obj), obj)
 
     def admit(
