@@ -42,6 +42,12 @@ def job(name: str, /, **spec: Any) -> Json:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
 
 
+def cron_job(**spec: Any) -> Json:
+    once = {"spec": {"template": template(restartPolicy="Never")}}
+    spec = {"schedule": "@daily", "jobTemplate": once, **spec}
+    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": spec}
+
+
 def deployment(name: str, /, **spec: Any) -> Json:
     spec = {"replicas": 1, "selector": {"matchLabels": LABELS}, "template": template(), **spec}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}

@@ -13,6 +13,7 @@ from tests.kubernetes_differential.samples import (
     LABELS,
     PODS,
     container,
+    cron_job,
     deployment,
     job,
     pod,
@@ -63,6 +64,7 @@ def labels(**pairs: str) -> list[Value]:
 PB_TEMPLATE: Fields = {1: {11: labels(app="a")}, 2: {2: {1: "main", 2: "localhost/none:1"}}}
 PB_ONCE: Fields = {1: {11: labels(app="a")}, 2: {2: {1: "main", 2: "localhost/none:1"}, 3: "Never"}}
 DEPLOYMENTS, JOBS, SERVICES = f"{APPS}/deployments", f"{BATCH}/jobs", f"{CORE}/services"
+CRON_JOBS = f"{BATCH}/cronjobs"
 WORDS = ("message", "reason", "details", "code", "kind", "spec")
 KINDS: dict[str, tuple[str, Json]] = {
     "StatefulSet": (f"{APPS}/statefulsets", {"spec": {"replicas": 0, "serviceName": "s", "selector": {"matchLabels": LABELS}, "template": template()}}),
@@ -149,6 +151,27 @@ CASES = [
     Case("jobs: defaults and rules", *[post(f"{JOBS}?{DRY}", job("j", **spec), compare=("message", "reason", "details", "code", "spec", "metadata.labels", "status")) for spec in specs({}, {"completions": 5, "completionMode": "Indexed"}, {"backoffLimitPerIndex": 0}, {"backoffLimitPerIndex": 0, "completions": 2, "completionMode": "Indexed"}, {"maxFailedIndexes": 1}, {"podFailurePolicy": {"rules": []}},
          {"podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [0]}}]}}, {"podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}}, {"successPolicy": {"rules": [{"succeededIndexes": "0"}]}}, {"successPolicy": {"rules": [{"succeededIndexes": "0-3", "succeededCount": 9}]}, "completions": 3, "completionMode": "Indexed"},
          {"managedBy": "a.b/c"}, {"managedBy": "x"}, {"podReplacementPolicy": "Failed"}, {"podReplacementPolicy": "foo"}, {"selector": {"matchLabels": LABELS}}, {"manualSelector": True, "selector": {"matchLabels": LABELS}}, {"backoffLimit": -1}, {"template": template()}, {"template": template(restartPolicy="Never", schedulingGates=[{"name": "a"}])})]),
+    Case("jobs: policies", *[post(f"{JOBS}?{DRY}", job("j", **spec), compare=WORDS) for spec in specs(
+        *({"podFailurePolicy": {"rules": [rule]}} for rule in (
+            {"action": "FailJob"}, {"action": "Sleep", "onExitCodes": {"operator": "In", "values": [1]}}, {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [1]}},
+            {"action": "FailJob", "onExitCodes": {"operator": "Near", "values": [1]}}, {"action": "FailJob", "onExitCodes": {"operator": "In", "values": []}},
+            {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0, 3, 2, 2]}}, {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1], "containerName": "other"}},
+            {"action": "Count", "onPodConditions": [{"type": "A b"}]}, {"action": "Count", "onPodConditions": [{"type": "Ready", "status": "Maybe"}]},
+            {"action": "Count", "onExitCodes": {"operator": "In", "values": [1]}, "onPodConditions": [{"type": "Ready"}]},
+        )),
+        {"podFailurePolicy": {"rules": []}, "podReplacementPolicy": "TerminatingOrFailed"}, {"podFailurePolicy": {"rules": []}, "template": template(restartPolicy="OnFailure")},
+        *({"completions": 3, "completionMode": "Indexed", **more} for more in specs(
+            {"successPolicy": {"rules": []}}, {"successPolicy": {"rules": [{}]}}, {"successPolicy": {"rules": [{"succeededIndexes": "2-1"}]}}, {"successPolicy": {"rules": [{"succeededIndexes": "1,0"}]}},
+            {"successPolicy": {"rules": [{"succeededIndexes": "a"}]}}, {"successPolicy": {"rules": [{"succeededIndexes": "0-1-2"}]}}, {"successPolicy": {"rules": [{"succeededCount": -1}]}},
+            {"maxFailedIndexes": 4, "backoffLimitPerIndex": 1}, {"maxFailedIndexes": 1}, {"completions": 100001, "backoffLimitPerIndex": 1, "parallelism": 10001},
+        )),
+        {"managedBy": ""}, {"managedBy": "a.b/" + "c" * 70},
+    )]),
+    Case("cron jobs: schedules", *[post(f"{CRON_JOBS}?{DRY}", cron_job(**spec), compare=WORDS) for spec in specs(
+        *({"schedule": text} for text in ("", "* * * *", "60 * * * *", "* * 0 * *", "* * * * 7", "5-1 * * * *", "*/0 * * * *", "1/2/3 * * * *", "1-2-3 * * * *", "x * * * *", "@often", "@every day", "@every 90s", "TZ=UTC * * * * *", "0 0 * jan mon-fri")),
+        *({"timeZone": zone} for zone in ("", "Europe/Berlin", "Mars/Olympus", "local", "../etc")),
+        {"concurrencyPolicy": "Maybe"}, {"startingDeadlineSeconds": -1}, {"successfulJobsHistoryLimit": -1},
+    )]),
     Case("jobs: changed", post(JOBS, job("j"), compare=("kind",)), *[merge(f"{JOBS}/j?{DRY}", {"spec": spec}, compare=("message", "reason", "details")) for spec in specs({"completions": 3}, {"parallelism": 3}, {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}, {"template": {"metadata": {"labels": {"a": "b"}}}}, {"selector": None}, {"backoffLimit": 2}, {"suspend": False}, {"completionMode": "Indexed"}, {"ttlSecondsAfterFinished": 1}, {"activeDeadlineSeconds": 5})]),
     Case("deployments: changed", post(DEPLOYMENTS, deployment("d", replicas=0), compare=("kind",)), *[merge(f"{DEPLOYMENTS}/d?{DRY}", {"spec": spec}, compare=("message", "reason", "details", "spec", "metadata.generation")) for spec in specs({"selector": {"matchLabels": {"b": "c"}}}, {"replicas": None}, {"template": None}, {"strategy": {"type": "Recreate", "rollingUpdate": None}}, {"template": {"metadata": {"labels": {"app": "b"}}}}, {"paused": True})]),
     Case("events: forms", *[post(f"{path}?{DRY}", obj) for path, obj in ((f"{CORE}/events", {"metadata": {"name": "e"}, "involvedObject": {"namespace": "{{ns}}"}}), (f"{CORE}/events", {"metadata": {"name": "e"}, "involvedObject": {"namespace": "other"}}), (f"{CORE}/events", {"metadata": {"name": "e"}}),

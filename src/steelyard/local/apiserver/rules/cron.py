@@ -65,7 +65,8 @@ def _zone_causes(spec: Json) -> list[Cause]:
         return [invalid(path, name, "timeZone must be nil or non-empty string")]
     if name.lower() == "local":
         text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        return [invalid(path, name, text)]
+        unknown = [invalid(path, name, f"unknown time zone {name}")]
+        return [invalid(path, name, text), *(unknown if name != "Local" else [])]
     try:
         ZoneInfo(name)
     except (ValueError, OSError, KeyError):

@@ -11,14 +11,16 @@ from steelyard.local.apiserver.rules.common import (
     selector_causes,
 )
 from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
+from steelyard.local.apiserver.rules.job_policies import default_policies, policy_causes
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, grace_warnings, pod_spec_causes
-from steelyard.types import Json, mapping, sequence
+from steelyard.types import Json, mapping
 
 _MOST_AT_ONCE = 100_000
 _JOB_NUMBERS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
     "backoffLimitPerIndex", "maxFailedIndexes",
 )  # fmt: skip
+_UNMATCHED = "`selector` does not match template `labels`"
 _UID, _NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 
 
@@ -86,22 +88,25 @@ def _default_job(job: Json) -> None:
         suspend=False,
         podReplacementPolicy="Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed",
     )
-    for rule in sequence(spec, "podFailurePolicy", "rules"):
-        for pattern in sequence(rule, "onPodConditions"):
-            pattern["status"] = pattern.get("status") or "True"
+    default_policies(spec)
     job.setdefault("status", {})
 
 
 def _check_job(job: Json, old: Json | None) -> list[Cause]:
     spec = job["spec"]
-    causes = not_negative(spec, "spec", *_JOB_NUMBERS) + _indexed_causes(spec)
-    causes += one_of(
-        spec.get("podReplacementPolicy"), "spec.podReplacementPolicy", ["Failed", "TerminatingOrFailed"]
-    )
-    causes += selector_causes(spec.get("selector"), "spec.selector", empty=True)
-    causes += match_causes(job) if spec.get("manualSelector") and not causes else []
-    causes += _generated_causes(job) if not spec.get("manualSelector") else []
-    causes += _policy_causes(spec)
+    causes = not_negative(spec, "spec", *_JOB_NUMBERS) + policy_causes(spec) + _indexed_causes(spec)
+    if spec.get("podFailurePolicy") is None:
+        choices = ["Failed", "TerminatingOrFailed"]
+        causes += one_of(spec.get("podReplacementPolicy"), "spec.podReplacementPolicy", choices)
+    if spec.get("selector") is None:
+        # A real server checks a changed Job twice, and says all of it again.
+        labels = field_of(spec, "template", "metadata", "labels")
+        unmatched = invalid("spec.template.metadata.labels", labels, _UNMATCHED)
+        causes += [required("spec.selector"), unmatched] * (1 if old is None else 2)
+    else:
+        causes += selector_causes(spec["selector"], "spec.selector", empty=True)
+        causes += match_causes(job) if spec.get("manualSelector") and not causes else []
+        causes += _generated_causes(job) if not spec.get("manualSelector") else []
     policies = ["OnFailure", "Never"]
     policy = spec["template"]["spec"].get("restartPolicy")
     if not policy:
@@ -112,13 +117,52 @@ def _check_job(job: Json, old: Json | None) -> list[Cause]:
         causes.append(unsupported("spec.completionMode", spec["completionMode"], ["NonIndexed", "Indexed"]))
     causes += template_causes(job, policies=policies)
     frozen = ["spec.completionMode", "spec.selector"]
-    # A queue may still place a suspended Job: until it goes on, Kubernetes lets its template change.
-    if not (spec.get("suspend") and field_of(old, "spec", "suspend")):
-        frozen.append("spec.template")
     if spec["completionMode"] != "Indexed":
         # Kubernetes' rule: only an indexed Job may grow and shrink once it is there.
         frozen.append("spec.completions")
-    return causes + immutable(job, old, *frozen)
+    # Pods have been judged and counted by them.
+    frozen += ["spec.podFailurePolicy", "spec.backoffLimitPerIndex", "spec.managedBy", "spec.successPolicy"]
+    causes += immutable(_placed(job, old), old, "spec.template")
+    return causes + immutable(job, old, *frozen) + _tandem_causes(spec, old)
+
+
+def _placed(job: Json, old: Json | None) -> Json:
+    """The Job with what a queue may still say about the place of its Pods as it was: until a suspended Job starts,
+    that may change.
+    """
+    suspended, started = field_of(old, "spec", "suspend"), field_of(old, "status", "startTime")
+    if old is None or not suspended or started is not None:
+        return job
+    template, before = job["spec"]["template"], old["spec"]["template"]
+    spec, metadata = dict(template["spec"]), dict(template["metadata"])
+    for target, source, names in (
+        (spec, before["spec"], ("nodeSelector", "tolerations", "schedulingGates")),
+        (metadata, before["metadata"], ("labels", "annotations")),
+    ):
+        for name in names:
+            _restore(target, source, name)
+    affinity = dict(mapping(spec, "affinity"))
+    _restore(affinity, mapping(before["spec"], "affinity"), "nodeAffinity")
+    if affinity != mapping(spec, "affinity"):
+        _restore(spec, {"affinity": affinity} if affinity else {}, "affinity")
+    return {**job, "spec": {**job["spec"], "template": {**template, "spec": spec, "metadata": metadata}}}
+
+
+def _restore(target: Json, source: Json, name: str) -> None:
+    if name in source:
+        target[name] = source[name]
+    else:
+        target.pop(name, None)
+
+
+def _tandem_causes(spec: Json, old: Json | None) -> list[Cause]:
+    """An indexed Job changes its completions only together with its parallelism."""
+    wanted, before = spec.get("completions"), field_of(old, "spec", "completions")
+    changed = old is not None and spec["completionMode"] == "Indexed" and wanted not in (None, before)
+    if not changed or wanted == spec.get("parallelism"):
+        return []
+    text = "can only be modified in tandem with spec.parallelism"
+    return [invalid("spec.completions", wanted, text)]
 
 
 def _generated_causes(job: Json) -> list[Cause]:
@@ -131,37 +175,12 @@ def _generated_causes(job: Json) -> list[Cause]:
     return [invalid("spec.selector", selector, "`selector` not auto-generated")] if selector else []
 
 
-def _policy_causes(spec: Json) -> list[Cause]:
-    causes: list[Cause] = []
-    for index, rule in enumerate(sequence(spec, "podFailurePolicy", "rules")):
-        codes = mapping(rule, "onExitCodes")
-        for place, value in enumerate(sequence(codes, "values")):
-            if value == 0 and codes.get("operator") == "In":
-                where = f"spec.podFailurePolicy.rules[{index}].onExitCodes.values[{place}]"
-                causes.append(invalid(where, value, "must not be 0 for the In operator"))
-    by = spec.get("managedBy")
-    if by is not None and by.count("/") != 1:
-        text = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        causes.append(invalid("spec.managedBy", by, text))
-    if spec.get("successPolicy") is not None and spec["completionMode"] != "Indexed":
-        rules = [
-            {"SucceededIndexes": rule.get("succeededIndexes"), "SucceededCount": rule.get("succeededCount")}
-            for rule in sequence(spec, "successPolicy", "rules")
-        ]
-        causes.append(invalid("spec.successPolicy", {"Rules": rules}, "requires indexed completion mode"))
-    return causes
-
-
 def _indexed_causes(spec: Json) -> list[Cause]:
-    causes = []
-    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
-        causes.append(required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
     if spec["completionMode"] != "Indexed":
         text = "requires indexed completion mode"
         names = ("backoffLimitPerIndex", "maxFailedIndexes")
-        return causes + [
-            invalid(f"spec.{name}", spec[name], text) for name in names if spec.get(name) is not None
-        ]
+        return [invalid(f"spec.{name}", spec[name], text) for name in names if spec.get(name) is not None]
+    causes = []
     if spec.get("completions") is None:
         causes.append(required("spec.completions", "when completion mode is Indexed"))
     if (spec.get("parallelism") or 0) > _MOST_AT_ONCE:
@@ -175,8 +194,7 @@ def match_causes(obj: Json) -> list[Cause]:
     labels = field_of(obj, "spec", "template", "metadata", "labels")
     if labels_match(mapping(obj["spec"], "selector"), labels or {}):
         return []
-    text = "`selector` does not match template `labels`"
-    return [invalid("spec.template.metadata.labels", labels, text)]
+    return [invalid("spec.template.metadata.labels", labels, _UNMATCHED)]
 
 
 # ---- Deployments and ReplicaSets
