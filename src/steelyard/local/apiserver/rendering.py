@@ -20,7 +20,10 @@ _INCLUDED = "must be 'Metadata', 'Object', 'None', or empty"
 _AS = re.compile(r"\bas=(\w+)")
 _VERSION = re.compile(r"\bv=(\w+)")
 # As a real server says it: clients compare the text.
-_ALL = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_ALL = (
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, "
+    "application/vnd.kubernetes.protobuf;stream=watch"
+)
 _ACCEPTED = ("application/json", "application/*", "*/*", "")
 
 
@@ -53,7 +56,8 @@ def renderer(kind: ResourceType, request: Request) -> Renderer:
             return _partial(kind)
         if not shape:
             return _plain(kind)
-    raise Refusal(406, "NotAcceptable", f"only the following media types are accepted: {_ALL}")
+    text = f"406: Not Acceptable\n\nAvailable representations: {_ALL}"
+    raise Refusal(406, "NotAcceptable", text, {})
 
 
 def _plain(kind: ResourceType) -> Renderer:
