@@ -29,6 +29,7 @@ from tests.engines.services import together
 from tests.engines.services.service import Service
 from tests.engines.services.test_story import Served
 from tests.integration.conftest import processes_of
+from tests.integration.retention import check_days, live_through
 from tests.integration.test_backups import back_up, compare_archive, kill_in_turn
 from tests.integration.test_platform_kills import SEED
 
@@ -130,6 +131,14 @@ def test_what_was_lost_is_restored_by_a_command_that_is_killed(machine: Served) 
             assert client.backup.restore(id).status == "Error"
             assert client.datasets.get(id).reason == "Restored"
         assert client.datasets.get("d5").labels == {"kept": "1"}
+
+
+@pytest.mark.timeout(590)
+def test_what_is_deleted_leaves_every_place_in_its_time(machine: Served) -> None:
+    assert machine.config("init").returncode == 0
+    settings = load(machine.settings, machine.state.path)
+    mirrored = settings.backup.replace("/backup/", "/mirror/")
+    check_days(asyncio.run(live_through(settings, mirrored, busy=True)))
 
 
 def kill_restores(machine: Served, chance: random.Random) -> None:

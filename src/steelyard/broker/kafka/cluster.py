@@ -25,6 +25,8 @@ from steelyard.broker.log import COMPACTED, LogError
 T = TypeVar("T")
 ANSWER_SECONDS = 10.0
 """Time for one request."""
+OFFSETS_SECONDS = 3.0
+"""Time for one request for offsets, which every decision waits for: one to a broker that died is not answered."""
 AWAY_SECONDS = 60.0
 """Time for which a request is repeated while brokers are away or elect leaders."""
 MOST_BYTES = 8 << 20
@@ -184,7 +186,7 @@ class Cluster:
         async def ask() -> Mapping[int, int]:
             asked = {TopicPartition(name, number): spec for number in range(partitions)}
             futures = self._admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=ANSWER_SECONDS
+                asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=OFFSETS_SECONDS
             )
             results = await _all(futures.values())
             return {
