@@ -54,6 +54,7 @@ class ServerAdmission(Admission):
 
     def add_to(self, kind: ResourceType, obj: Json, options: Options) -> None:
         if kind.bucket == "pods":
+            assign_priority(self._store, obj | {"spec": obj.setdefault("spec", {})})
             add_account(self._store, obj, partial(options.keep, "account", self._clock.suffix))
 
     def mutates(self, kind: ResourceType, old: Json | None, options: Options) -> bool:
