@@ -20,10 +20,8 @@ _INCLUDED = "must be 'Metadata', 'Object', 'None', or empty"
 _AS = re.compile(r"\bas=(\w+)")
 _VERSION = re.compile(r"\bv=(\w+)")
 # As a real server says it: clients compare the text.
-_ALL = (
-    "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, "
-    "application/vnd.kubernetes.protobuf;stream=watch"
-)
+_MEDIA = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_ALL = f"{_MEDIA}, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 _ACCEPTED = ("application/json", "application/*", "*/*", "")
 
 
@@ -44,6 +42,7 @@ class Renderer:
 
 def renderer(kind: ResourceType, request: Request) -> Renderer:
     """Choose the renderer by the first media type of Accept that is served."""
+    unknown_shape = False
     for part in request.headers.get("accept", "").split(","):
         media = part.partition(";")[0].strip().lower()
         # Clients in Go name protobuf first and JSON after it: what is not served here is passed over.
@@ -56,6 +55,9 @@ def renderer(kind: ResourceType, request: Request) -> Renderer:
             return _partial(kind)
         if not shape:
             return _plain(kind)
+        unknown_shape = True
+    if unknown_shape:
+        raise Refusal(406, "NotAcceptable", f"only the following media types are accepted: {_MEDIA}")
     text = f"406: Not Acceptable\n\nAvailable representations: {_ALL}"
     raise Refusal(406, "NotAcceptable", text, {})
 
