@@ -26,16 +26,18 @@ import asyncio, sys
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Fenced, Message
 from steelyard.broker.open import open_log
 
-async def main(url, partitions, pause):
+async def main(url, partitions, pause, most):
     log = await open_log(url, int(partitions))
     inbox = await log.inbox("group", EVENTS)
-    while True:
+    begun = 0
+    while begun != int(most):
         batch = await inbox.batch(limit=3, wait=0.2)
         counts = {}
         for record in batch.records:
             before = await log.latest(STATE, record.key)
             counts[record.key] = counts.get(record.key, int(before.value) if before else 0) + 1
         if batch.records:
+            begun += 1
             print("begins", flush=True)
             await asyncio.sleep(float(pause))
             try:
@@ -45,21 +47,27 @@ async def main(url, partitions, pause):
                 ])
             except Fenced:
                 pass  # another member got the same records
+    await asyncio.sleep(3600)
 
 asyncio.run(main(*sys.argv[1:]))
 """
 """Counts the events of each key, and says each again."""
 
 
-def start_worker(url: str, pause: float = 0, partitions: int = PARTITIONS) -> "subprocess.Popen[str]":
-    """`pause`: between what it reads and what it writes."""
-    command = [sys.executable, "-c", WORKER, url, str(partitions), str(pause)]
+def start_worker(
+    url: str, pause: float = 0, partitions: int = PARTITIONS, most: int = -1
+) -> "subprocess.Popen[str]":
+    """Start a member that pauses between reading and writing, and rests after `most` batches; -1 means never."""
+    command = [sys.executable, "-c", WORKER, url, str(partitions), str(pause), str(most)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def work_until_killed(url: str, batches: int, pause: float, partitions: int = PARTITIONS) -> None:
-    """Killed in the middle of a transaction, or shortly before or after it."""
-    with start_worker(url, partitions=partitions) as process:
+    """Kill a member in the middle of its last transaction, or shortly before or after it.
+
+    It works off no more than these batches, however late the kill comes: others are to be left for the next member.
+    """
+    with start_worker(url, partitions=partitions, most=batches) as process:
         assert process.stdout is not None
         for _ in range(batches):
             process.stdout.readline()
