@@ -59,10 +59,13 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 @pytest.fixture(scope="module")
-def training(up: Machine) -> Any:
+def training(up: Machine) -> Iterator[Any]:
     from kubeflow.training import TrainingClient
 
-    return TrainingClient(config_file=str(up.state.kubeconfig))
+    client = TrainingClient(config_file=str(up.state.kubeconfig))
+    yield client
+    for api in (client.custom_api, client.core_api):
+        close(api.api_client)
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +74,13 @@ def core(up: Machine) -> Iterator[Any]:
 
     api = config.new_client_from_config(str(up.state.kubeconfig))
     yield client.CoreV1Api(api)
+    close(api)
+
+
+def close(api: Any) -> None:
+    """Close a client of Kubernetes, and its connections, which its own `close` leaves open."""
     api.close()
-    api.rest_client.pool_manager.clear()  # `close` leaves the connections open
+    api.rest_client.pool_manager.clear()
 
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"])
