@@ -5,6 +5,7 @@ import gzip
 import random
 from pathlib import Path
 
+import aiohttp
 import orjson
 import pytest
 
@@ -180,7 +181,11 @@ async def test_damaged_options_delete_nothing(embedded: Server, api: Api, core: 
 
 
 async def test_custom_objects_are_not_sent_in_protobuf(api: Api, widgets: str) -> None:
-    answer = await send(api, widgets, CONFIG_MAP)
+    try:
+        answer = await send(api, widgets, CONFIG_MAP)
+    except aiohttp.ServerDisconnectedError:
+        # A real server refuses the body unread, and may end the connection before its answer is read.
+        answer = await send(api, widgets, CONFIG_MAP)
     assert answer.status == 415
     assert answer.message.endswith("accepted media types include: application/json, application/yaml")
 
@@ -192,14 +197,22 @@ async def test_answers_in_protobuf_alone_are_refused(embedded: Server, api: Api,
 
 
 async def test_bodies_in_yaml(api: Api, core: str) -> None:
-    body = b"metadata: {name: y}\ndata:\n  a: b\n"
+    body = b"metadata: {name: yaml}\ndata:\n  a: b\n"
     made = await api.request("POST", f"{core}/configmaps", body, type="application/yaml")
     assert made.ok(201).json["data"] == {"a": "b"}
     refused = await api.request("POST", f"{core}/configmaps", b"a: [", type="application/yaml")
     assert refused.status == 400
+    for letter, value in (("y", "bool"), ("N", "bool"), ("1", "number")):
+        unfit = await api.request(
+            "POST", f"{core}/configmaps", b"metadata: {name: %b}" % letter.encode(), type="application/yaml"
+        )
+        assert (unfit.status, f"cannot unmarshal {value} into Go struct field" in unfit.message) == (
+            400,
+            True,
+        )
     options = b"preconditions: {uid: other}"
     assert (
-        await api.request("DELETE", f"{core}/configmaps/y", options, type="application/yaml")
+        await api.request("DELETE", f"{core}/configmaps/yaml", options, type="application/yaml")
     ).status == 409
 
 

@@ -67,6 +67,17 @@ def steps(namespace: str, group: str) -> None:
     eventually(collected, "its child gone")
 
 
+def is_served(group: str) -> bool:
+    """Tell whether discovery names the kind."""
+    try:
+        client.CustomObjectsApi().get_api_resources(group, "v1")
+    except client.ApiException as error:
+        if error.status == 404:
+            return False
+        raise
+    return True
+
+
 async def main() -> None:
     at = place()
     os.environ["KUBECONFIG"] = at.kubeconfig
@@ -75,6 +86,8 @@ async def main() -> None:
     core.create_namespace({"metadata": {"name": at.namespace}})
     group = f"{at.namespace}.example.dev"
     definitions.create_custom_resource_definition(definition(group))
+    # A real server names a new kind a moment after it is defined. The operator looks once, at its start.
+    await asyncio.to_thread(eventually, lambda: is_served(group), "its kind")
     registry = kopf.OperatorRegistry()
     register(registry, group)
     ready, stop = asyncio.Event(), asyncio.Event()

@@ -1,6 +1,7 @@
 """YAML bodies as the JSON that Kubernetes makes of them: no dates, no tags, and no more nodes than bytes."""
 
 import json
+import re
 from typing import Any
 
 import orjson
@@ -24,6 +25,15 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in _Base.yaml_implicit_resolvers.items()
 }
+
+
+def _bool(loader: Any, node: Any) -> bool:
+    return str(loader.construct_scalar(node)).lower() in ("y", "yes", "true", "on")
+
+
+# Kubernetes' library takes the single letters of YAML 1.1 for truth values too: `name: y` is none of a name there.
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^[yYnN]$"), list("yYnN"))
+_Loader.add_constructor("tag:yaml.org,2002:bool", _bool)
 
 
 def yaml_object(body: bytes) -> Json:
