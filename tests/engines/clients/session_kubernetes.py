@@ -41,7 +41,11 @@ def typed(api: client.ApiClient, at: Place) -> None:
     events = [
         (event["type"], event["object"].metadata.name)
         for event in watch.Watch().stream(
-            core.list_namespaced_config_map, at.namespace, resource_version=version, timeout_seconds=2
+            core.list_namespaced_config_map,
+            at.namespace,
+            label_selector="session=clients",
+            resource_version=version,
+            timeout_seconds=2,
         )
     ]
     check(events, [("MODIFIED", "page-0"), ("DELETED", "page-0")])

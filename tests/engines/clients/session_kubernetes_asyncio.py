@@ -34,7 +34,11 @@ async def main() -> None:
         events = []
         async with watch.Watch() as watching:
             async for event in watching.stream(
-                core.list_namespaced_config_map, at.namespace, resource_version=version, timeout_seconds=2
+                core.list_namespaced_config_map,
+                at.namespace,
+                label_selector="session=clients",
+                resource_version=version,
+                timeout_seconds=2,
             ):
                 events.append((event["type"], event["object"].metadata.name))
         check(events, [("MODIFIED", "page-0"), ("DELETED", "page-0")])
