@@ -180,7 +180,7 @@ async def test_damaged_options_delete_nothing(embedded: Server, api: Api, core: 
 
 
 async def test_custom_objects_are_not_sent_in_protobuf(embedded: Server, api: Api, widgets: str) -> None:
-    """Only here: a real server refuses the body unread, and often ends the connection before its answer is read."""
+    """A real server refuses the body unread, and often ends the connection before its answer is read."""
     answer = await send(api, widgets, CONFIG_MAP)
     assert answer.status == 415
     assert answer.message.endswith("accepted media types include: application/json, application/yaml")
