@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from steelyard.broker.log import PARTITIONS, STATE
@@ -51,15 +52,18 @@ def machine(
     machine.settings = tmp_path / "steelyard.toml"
     for name, value in together.write_settings(machine.settings, services).items():
         monkeypatch.setenv(name, value)
-    # A prefix, a database and folders of its own: the servers are those of the whole file.
-    place(machine, secrets.token_hex(4))
+    # A prefix, databases and folders of its own: the servers are those of the whole file.
+    name = secrets.token_hex(4)
+    with psycopg.connect(services["postgresql"].address, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+    place(machine, name, "log", "accounts", "view", "storage", "backup")
     yield machine
     machine.down()
     assert processes_of(machine.state.path) == []
 
 
 def place(machine: Served, name: str, *parts: str) -> None:
-    """Let some of the settings, by default all, name places that are not there yet."""
+    """Let some of the settings, by default all but the accounts, name places that are not there yet."""
     lines = machine.settings.read_text().splitlines()
     for number, line in enumerate(lines):
         part, _, address = line.partition(" = ")
@@ -67,6 +71,8 @@ def place(machine: Served, name: str, *parts: str) -> None:
             address = address.strip('"')
             if part == "view":
                 address = address.rpartition("/")[0] + f"/{name}?replicaSet=secantus"
+            elif part == "accounts":
+                address = address.rpartition("/")[0] + f"/{name}"
             elif part == "log":
                 address = "/".join(address.split("/")[:3]) + f"/{name}"
             else:
