@@ -5,6 +5,7 @@ A suite is left out only where its toolchain is missing; where the toolchain is 
 failure.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -82,11 +83,26 @@ SUITES: dict[str, Callable[[], int]] = {
 }
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.engines", description="Run the suites on the real engines."
+    )
+    parser.add_argument(
+        "suites",
+        nargs="*",
+        metavar="SUITE",
+        help="how its name begins, such as 'Kafka ('; all of them, if none is given: " + "; ".join(SUITES),
+    )
+    chosen = parser.parse_args(arguments).suites
+    for start in chosen:
+        if not any(name.startswith(start) for name in SUITES):
+            parser.error(f"no suite begins with {start!r}; there are: {'; '.join(SUITES)}")
     passed: list[str] = []
     failed: list[str] = []
     missing: list[str] = []
     for name, suite in SUITES.items():
+        if chosen and not name.startswith(tuple(chosen)):
+            continue
         try:
             (failed if suite() else passed).append(name)
         except Missing as reason:
@@ -98,4 +114,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -12,7 +12,6 @@ import typing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import attr
@@ -22,6 +21,7 @@ from openlineage.client import generated
 from openlineage.client.generated import base
 
 from steelyard.types import Json
+from tests.integration.http_server import QuietHandler, http_server
 
 _FORMATS = {"runId": "uuid", "eventTime": "date-time", "producer": "uri", "schemaURL": "uri"}
 _FORMATS |= {"_producer": "uri", "_schemaURL": "uri"}
@@ -135,8 +135,8 @@ def receiver() -> Iterator[Receiver]:
     """A receiver on a free port of loopback."""
     kept = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Handler(QuietHandler):
+        def do_POST(self) -> None:  # noqa: N802 (the name that http.server calls)
             assert self.path == "/api/v1/lineage"
             body = self.rfile.read(int(self.headers["Content-Length"]))
             kept.authorizations.append(self.headers["Authorization"])
@@ -147,16 +147,5 @@ def receiver() -> Iterator[Receiver]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    kept.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with http_server(Handler) as kept.url:
         yield kept
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -4,12 +4,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+
+from tests.integration.http_server import QuietHandler, http_server
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ def receiver() -> Iterator[Receiver]:
     """A receiver on a free port of loopback."""
     kept = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Handler(QuietHandler):
+        def do_POST(self) -> None:  # noqa: N802 (the name that http.server calls)
             assert self.path == "/v1/traces"
             assert self.headers["Content-Type"] == "application/x-protobuf"
             kept.take(self.rfile.read(int(self.headers["Content-Length"])))
@@ -85,16 +86,5 @@ def receiver() -> Iterator[Receiver]:
             self.end_headers()
             self.wfile.write(answer)
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    kept.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with http_server(Handler) as kept.url:
         yield kept
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

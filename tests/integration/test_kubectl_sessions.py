@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import Machine, processes_of
+from tests.integration.conftest import Machine, machine_at
 from tests.integration.small_jobs import IMAGE
 
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
@@ -19,15 +19,9 @@ RUN = ("--restart=Never", f"--image={IMAGE}", "--image-pull-policy=Never")
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if name.startswith("STEELYARD_"):
-                patch.delenv(name)
-        machine = Machine(tmp_path_factory.mktemp("sessions") / "state")
+    with machine_at(tmp_path_factory.mktemp("sessions") / "state") as machine:
         machine.up("platform")
         yield machine
-        machine.down()
-    assert processes_of(machine.state.path) == []
 
 
 @pytest.fixture(scope="module")
