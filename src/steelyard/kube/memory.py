@@ -29,6 +29,19 @@ class Crash(BaseException):
     """The process dies between two calls: hooks raise it, and no handler of errors may catch it."""
 
 
+class CrashAt:
+    """A hook that raises `Crash` at one call, counted from 1; `calls` is how many there were."""
+
+    def __init__(self, call: int) -> None:
+        self.calls = 0
+        self._call = call
+
+    def __call__(self, _verb: str, _resource: Resource, _name: str) -> None:
+        self.calls += 1
+        if self.calls == self._call:
+            raise Crash
+
+
 class MemoryCluster:
     """`before_call` and `after_call` are told (verb, resource, name) around each call's effect and may raise:
     a `Crash`, or any error of the API. A write to a subresource is told as `patch/status`.

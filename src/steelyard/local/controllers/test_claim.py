@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.memory import Crash, MemoryCluster
+from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
 from steelyard.kube.resource import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from steelyard.local.controllers.decision import Event
 from steelyard.local.controllers.objects import StoreView
@@ -100,14 +100,8 @@ async def test_the_volume_of_a_claim_that_is_gone_is_released_and_not_given_to_t
 @pytest.mark.parametrize("after", [False, True], ids=["before the call", "after the call"])
 async def test_a_crash_between_any_two_calls_makes_no_second_volume(after: bool) -> None:
     for call in range(1, 20):
-        world, calls = World(), 0
-
-        def crash(verb: str, resource: object, name: str, call: int = call) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == call:
-                raise Crash
-
+        world = World()
+        crash = CrashAt(call)
         setattr(world.cluster, "after_call" if after else "before_call", crash)
         for _ in range(3):
             try:
@@ -117,6 +111,6 @@ async def test_a_crash_between_any_two_calls_makes_no_second_volume(after: bool)
         assert (world.phases(), world.claim["status"]["phase"]) == (["Bound"], "Bound"), (
             f"crash at call {call}"
         )
-        if calls < call:
+        if crash.calls < call:
             return
     raise AssertionError("no run without a crash")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.memory import Crash, MemoryCluster
+from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
 from steelyard.kube.resource import CRON_JOBS, JOBS
 from steelyard.local.controllers.cron_job import LONGEST_LOOK, SCHEDULED
 from steelyard.local.controllers.decision import Event
@@ -172,14 +172,7 @@ async def test_a_schedule_in_a_zone() -> None:
 async def test_a_crash_between_any_two_calls_loses_no_run_and_repeats_none(after: bool) -> None:
     for call in range(1, 30):
         world = World()
-        calls = 0
-
-        def crash(verb: str, resource: object, name: str, call: int = call) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == call:
-                raise Crash
-
+        crash = CrashAt(call)
         setattr(world.cluster, "after_call" if after else "before_call", crash)
         for minute in (10, 20):
             world.time = BEGIN + timedelta(minutes=minute)
@@ -192,6 +185,6 @@ async def test_a_crash_between_any_two_calls_loses_no_run_and_repeats_none(after
                     await sync(world.edge, CRON_JOB, KEY)
         assert world.jobs() == [named(minutes=10), named(minutes=20)], f"crash at call {call}"
         assert world.cron_job["status"]["lastScheduleTime"] == "2026-01-01T00:20:00Z"
-        if calls < call:
+        if crash.calls < call:
             return
     raise AssertionError("no run without a crash")

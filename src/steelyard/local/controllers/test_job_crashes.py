@@ -3,7 +3,7 @@
 import pytest
 
 from steelyard.kube.errors import ServerTimeout
-from steelyard.kube.memory import Crash
+from steelyard.kube.memory import Crash, CrashAt
 from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_world import ENDED, KEY, World
@@ -66,14 +66,7 @@ async def test_a_crash_between_any_two_calls_counts_each_pod_once(outcome: str) 
 
 
 async def _run_with_crash(world: World, outcome: str, call: int, *, after: bool) -> bool:
-    calls = 0
-
-    def crash(verb: str, resource: object, name: str) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            raise Crash
-
+    crash = CrashAt(call)
     setattr(world.cluster, "after_call" if after else "before_call", crash)
     for _ in range(8):
         try:
@@ -83,7 +76,7 @@ async def _run_with_crash(world: World, outcome: str, call: int, *, after: bool)
         running = [pod for pod in world.pods if pod.get("status", {}).get("phase") not in ENDED]
         if running:
             world.end(outcome)
-    return calls >= call
+    return crash.calls >= call
 
 
 async def test_a_lagging_cache_neither_doubles_pods_nor_counts() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.memory import Crash
+from steelyard.kube.memory import Crash, CrashAt
 from steelyard.kube.resource import PODS
 from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_counts import is_tracked
@@ -88,14 +88,7 @@ async def test_a_crash_during_a_suspension_counts_no_pod_as_failed(after: bool) 
         world = World(completions=2, parallelism=2, backoffLimit=0)
         await world.settle()
         world.change(suspend=True)
-        calls = 0
-
-        def crash(verb: str, resource: object, name: str, call: int = call) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == call:
-                raise Crash
-
+        crash = CrashAt(call)
         setattr(world.cluster, "after_call" if after else "before_call", crash)
         for _ in range(6):
             try:
@@ -105,7 +98,7 @@ async def test_a_crash_during_a_suspension_counts_no_pod_as_failed(after: bool) 
             world.remove_released()
         assert (world.pods, world.status.get("failed")) == ([], None), f"crash at call {call}"
         assert world.true_conditions() == {"Suspended": "JobSuspended"}
-        if calls < call:
+        if crash.calls < call:
             return
     raise AssertionError("no run without a crash")
 
@@ -252,14 +245,7 @@ async def test_a_crash_gives_no_index_another_retry(after: bool) -> None:
     spec = {**INDEXED, "completions": 1, "parallelism": 1}
     for call in range(1, 60):
         world = World(**spec, backoffLimitPerIndex=1)
-        calls = 0
-
-        def crash(verb: str, resource: object, name: str, call: int = call) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == call:
-                raise Crash
-
+        crash = CrashAt(call)
         setattr(world.cluster, "after_call" if after else "before_call", crash)
         for _ in range(12):
             try:
@@ -271,7 +257,7 @@ async def test_a_crash_gives_no_index_another_retry(after: bool) -> None:
                 world.end("Failed")
         result = (world.status.get("failedIndexes"), world.status.get("failed"), len(world.pods))
         assert result == ("0", 2, 2), f"crash at call {call}"
-        if calls < call:
+        if crash.calls < call:
             return
     raise AssertionError("no run without a crash")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.memory import Crash, MemoryCluster
+from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
 from steelyard.kube.resource import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 from steelyard.local.controllers.objects import TEMPLATE, edge
 from steelyard.local.controllers.stateful_set import POD_INDEX, REVISION
@@ -315,14 +315,7 @@ async def test_a_crash_between_any_two_calls_breaks_no_order(after: bool) -> Non
     """The controller dies at call n on its way from a new set through an update, for every n."""
     for call in range(1, 80):
         world = World(replicas=2, volumeClaimTemplates=[CLAIM])
-        calls = 0
-
-        def crash(verb: str, resource: object, name: str, call: int = call) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == call:
-                raise Crash
-
+        crash = CrashAt(call)
         setattr(world.cluster, "after_call" if after else "before_call", crash)
         await _until(world, lambda world: len(world.pods) == 2 and _all_run(world))
         world.update("two")
@@ -330,7 +323,7 @@ async def test_a_crash_between_any_two_calls_breaks_no_order(after: bool) -> Non
         assert sorted(world.claims()) == ["data-web-0", "data-web-1"], f"crash at call {call}"
         assert len(world.cluster.store.objects(CONTROLLER_REVISIONS)) == 2
         assert world.status["currentRevision"] == world.status["updateRevision"]
-        if calls < call:
+        if crash.calls < call:
             return
     raise AssertionError("no run without a crash")
 
