@@ -4,10 +4,12 @@ SQLite goes on writing to a file that was deleted or replaced under it: all of t
 Linux alone is meant: a file is known by its device and inode.
 """
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 _SUFFIXES = ("", "-wal", "-shm")
+_HEADER = 100  # bytes
 
 
 class Presence:
@@ -27,10 +29,20 @@ class Presence:
             if identities[place] != known:
                 return f"{place} was replaced by another file while it was in use"
         size = self._path.stat().st_size
-        if size < self._size:  # it never shrinks by itself
+        # SQLite itself makes it smaller only once its first page says so.
+        if size < self._size and size < self._promised():
             return f"{self._path} was cut from {self._size} to {size} bytes while it was in use"
         self._size = size
         return None
+
+    def _promised(self) -> int:
+        """Bytes that the first page says there are; more than any file has where there is no such page."""
+        with self._path.open("rb") as file:
+            header = file.read(_HEADER)
+        if len(header) < _HEADER:
+            return sys.maxsize
+        page, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
+        return pages * (65536 if page == 1 else page)
 
     def _look(self) -> Mapping[Path, tuple[int, int]]:
         identities = {}

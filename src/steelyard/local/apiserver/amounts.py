@@ -6,7 +6,7 @@ Quotas and limits compare, add and show them.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal, localcontext
+from decimal import ROUND_UP, Decimal, localcontext
 from functools import lru_cache
 
 from steelyard.local.apiserver.quantity import quantity
@@ -67,8 +67,8 @@ def _decimal_text(number: Decimal, *, with_suffix: bool) -> str:
 def _amount(text: str) -> Amount:
     number = quantity(text)
     with localcontext(prec=2200):
-        # Kubernetes rounds up to thousandths what is finer.
-        number = number.quantize(Decimal("0.001"), ROUND_CEILING).normalize()
+        # Kubernetes rounds away from zero to thousandths what is finer.
+        number = number.quantize(Decimal("0.001"), ROUND_UP).normalize()
     if text.endswith("i"):
         return Amount(number, "binary")
     return Amount(number, "exponent" if _EXPONENT.search(text) else "decimal")

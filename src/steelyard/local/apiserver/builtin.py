@@ -84,6 +84,7 @@ def builtin_kinds() -> list[ResourceType]:
         stored_as=event,
         convert_in=events.as_old,
         convert_out=events.as_new,
+        new_check=events.check_new,
     )
     older = replace(
         autoscaler,
@@ -105,7 +106,7 @@ def _core() -> list[ResourceType]:
     return [
         _kind("", "configmaps", cluster.CONFIG_MAP, **plain),
         _kind("", "endpoints", networking.ENDPOINTS, deprecation=_ENDPOINTS, **plain),
-        _kind("", "events", events.EVENT, selectable=_fields(_EVENT_FIELDS), **plain),
+        _kind("", "events", events.EVENT, selectable=_fields(_EVENT_FIELDS), new_check=events.check_core, **plain),
         _kind("", "limitranges", quotas.RANGE, **plain),
         _kind("", "namespaces", cluster.NAMESPACE, name_check="label", selectable=_fields("status.phase"), **plain),
         _kind("", "nodes", cluster.NODE, selectable=_fields("spec.unschedulable"), **plain),
@@ -154,7 +155,7 @@ def _access() -> list[ResourceType]:
             selectable=_fields("spec.signerName"), **_PLAIN,
         ),
         _kind(_HOOKS, "mutatingwebhookconfigurations", hooks.MUTATING, **_STRICT),
-        _kind(_HOOKS, "validatingadmissionpolicies", hooks.POLICY, **_STRICT),
+        _kind(_HOOKS, "validatingadmissionpolicies", hooks.POLICY, keeps_metadata=True, **_STRICT),
         _kind(_HOOKS, "validatingadmissionpolicybindings", hooks.POLICY_BINDING, **_STRICT),
         _kind(_HOOKS, "validatingwebhookconfigurations", hooks.VALIDATING, **_STRICT),
     ]  # fmt: skip
@@ -175,10 +176,10 @@ def _cluster_wide() -> list[ResourceType]:
             **_PLAIN,
             **_STRICT,
         ),
-        _kind(_FLOW, "flowschemas", others.FLOW_SCHEMA),
-        _kind(_FLOW, "prioritylevelconfigurations", others.PRIORITY_LEVEL),
+        _kind(_FLOW, "flowschemas", others.FLOW_SCHEMA, keeps_metadata=True),
+        _kind(_FLOW, "prioritylevelconfigurations", others.PRIORITY_LEVEL, keeps_metadata=True),
         _kind(_DEVICES, "deviceclasses", Rules(), returned=True),
-        _kind(_DEVICES, "resourceclaims", others.DEVICE_CLAIM, returned=True, **_PLAIN),
+        _kind(_DEVICES, "resourceclaims", others.DEVICE_CLAIM, returned=True, keeps_metadata=True, **_PLAIN),
         _kind(_DEVICES, "resourceclaimtemplates", others.DEVICE_TEMPLATE, returned=True, **_PLAIN),
         _kind(
             _DEVICES,
@@ -196,7 +197,15 @@ def _storage() -> list[ResourceType]:
         _kind(_STORAGE, "csinodes", Rules(), returned=True, **_PLAIN, **_STRICT),
         _kind(_STORAGE, "csistoragecapacities", storage.CAPACITY, **_PLAIN, **_STRICT),
         _kind(_STORAGE, "storageclasses", storage.CLASS, returned=True, **_PLAIN),
-        _kind(_STORAGE, "volumeattachments", storage.ATTACHMENT, returned=True, **_PLAIN, **_STRICT),
+        _kind(
+            _STORAGE,
+            "volumeattachments",
+            storage.ATTACHMENT,
+            returned=True,
+            keeps_metadata=True,
+            **_PLAIN,
+            **_STRICT,
+        ),
         _kind(_STORAGE, "volumeattributesclasses", storage.ATTRIBUTES, returned=True, **_PLAIN),
     ]
 
@@ -208,5 +217,5 @@ def _network() -> list[ResourceType]:
         _kind(_NETWORKING, "ingresses", networking.INGRESS),
         _kind(_NETWORKING, "ipaddresses", Rules(), **_PLAIN),
         _kind(_NETWORKING, "networkpolicies", networking.POLICY),
-        _kind(_NETWORKING, "servicecidrs", others.SERVICE_NETWORK, **_PLAIN),
+        _kind(_NETWORKING, "servicecidrs", others.SERVICE_NETWORK, keeps_metadata=True, **_PLAIN),
     ]

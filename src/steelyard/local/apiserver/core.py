@@ -29,6 +29,7 @@ from steelyard.local.apiserver.logs import PodLogs
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.metrics import ApiServerMetrics
 from steelyard.local.apiserver.openapi import OpenApi
+from steelyard.local.apiserver.parameters import write_options
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.rest import Rest, Target
 from steelyard.local.apiserver.reviews import KINDS as REVIEWS
@@ -36,9 +37,10 @@ from steelyard.local.apiserver.reviews import Reviews
 from steelyard.local.apiserver.store import Store
 from steelyard.local.apiserver.streams.attaching import attachment_of
 from steelyard.local.apiserver.streams.forwarding import forwarding_of
-from steelyard.local.apiserver.streams.session import Session, check_upgrade
+from steelyard.local.apiserver.streams.session import Session, check_upgrade, connection_options
 from steelyard.local.apiserver.subresources import bind, evict, named_in_body
 from steelyard.local.apiserver.watch_paths import with_parameter
+from steelyard.local.apiserver.yaml_answers import in_yaml, wants_yaml
 from steelyard.local.faults import Faults
 
 log = logging.getLogger(__name__)
@@ -46,7 +48,12 @@ log = logging.getLogger(__name__)
 MAX_BODY = 3 << 20
 ROOM_SECONDS = 5  # after which a client may ask again
 # Subresources whose methods are below; of others clients learn that they exist, but not here.
-_SERVED = ("scale", "log", "token", "binding", "eviction", "approval")
+_SERVED = ("scale", "log", "token", "binding", "eviction", "approval", "finalize")
+# What the refusal of a subresource names instead.
+_INSTEAD = {
+    "ephemeralcontainers": ": a Pod's containers are fixed when it starts; use kubectl exec or kubectl debug --copy-to",
+    "proxy": ": programs of this machine reach the address itself, and kubectl port-forward a port of a Pod",
+}
 
 
 @dataclass
@@ -82,6 +89,7 @@ class Core:
             target = self._target("", "v1", parts[2:])
             item = self.rest.objects.item(target.kind, target.key)
             check_upgrade(request, target.subresource)
+            await self._admit_session(request, target)
             if target.subresource == "portforward":
                 return forwarding_of(self.pods, request, item)
             if target.subresource == "attach":
@@ -89,6 +97,20 @@ class Core:
             return execution_of(self.pods, sys.executable, request, item)
         except Refusal as refusal:
             return await self._refused(refusal)
+
+    async def _admit_session(self, request: Request, target: Target) -> None:
+        """Ask webhooks and policies about a connection, in as many attempts as their answers take."""
+        for _ in range(ATTEMPTS):
+            options = write_options(request, "")
+            wanted = connection_options(request, target.subresource)
+            try:
+                admission = self.rest.objects.admission
+                return admission.admit_part(target.kind, target.key, wanted, options, target.subresource)
+            except Pending as pending:
+                await request.answers.fetch(pending)
+        raise Refusal(
+            409, "Conflict", "Operation cannot be fulfilled: the Pod changes faster than webhooks answer"
+        )
 
     async def handle(self, request: Request) -> Response:
         if request.path == "/metrics" and request.method == "GET":
@@ -103,6 +125,8 @@ class Core:
         response = await self._handle(request, routed)
         if routed.target and routed.target.kind.deprecation:
             response.warnings = [routed.target.kind.deprecation, *response.warnings]
+        if wants_yaml(request):
+            response = in_yaml(response)
         self._metrics.count(request, routed.target, response.status, time.perf_counter() - began)
         return response
 
@@ -222,7 +246,8 @@ class Core:
             namespace, parts = parts[1], parts[2:]
         kind = self.registry.find(group, version, parts[0])
         # What no built-in group has, no part of a real server answers.
-        missing = errors.no_such_path() if self.registry.has_builtin(group, version) else NoSuchPage()
+        known = not group or self.registry.has_builtin(group, version)
+        missing = errors.no_such_path() if known else NoSuchPage()
         if kind is None or len(parts) > 3:
             raise missing
         if kind.namespaced is False and namespace is not None:
@@ -244,17 +269,20 @@ class Core:
             case "GET", "log":
                 return self.logs.response(request, self.rest.objects.item(target.kind, target.key))
             case "POST", "token":
-                return self.reviews.request_token(request, self.rest.objects.item(target.kind, target.key))
+                account = self.rest.objects.item(target.kind, target.key)
+                return self.reviews.request_token(request, target.kind, account)
             case "POST", "binding":
                 return bind(self.rest.objects, request, target)
             case "POST", "eviction":
                 return evict(self.rest.objects, request, target)
+            case "PUT", "finalize" if target.kind.bucket == "namespaces":
+                return self.rest.handle(request, target)
             case "GET" | "PUT" | "PATCH", "approval":
                 # What a client says of a request for a certificate are its conditions.
                 return self.rest.handle(request, replace(target, subresource="status"))
         if target.subresource not in _SERVED:
             text = f"this server does not serve {target.kind.plural}/{target.subresource}"
-            raise errors.not_implemented(text)
+            raise errors.not_implemented(text + _INSTEAD.get(target.subresource, ""))
         raise errors.method_not_allowed()
 
 

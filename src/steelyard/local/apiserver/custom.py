@@ -71,6 +71,7 @@ def _kind(spec: Json, version: Json) -> ResourceType:
             field["jsonPath"].removeprefix(".") for field in sequence(version, "selectableFields")
         ),
         custom=True,
+        keeps_metadata=True,
         deprecation=_deprecation(spec, version),
         schema=schema,
         columns=tuple(sequence(version, "additionalPrinterColumns")),

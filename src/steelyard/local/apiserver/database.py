@@ -1,12 +1,15 @@
 """The objects' SQLite file: write-ahead log, every commit on disk before it is answered, one process at a time."""
 
 import contextlib
+import logging
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
 from steelyard.errors import Refused
 from steelyard.local.apiserver.store import Row
+
+log = logging.getLogger(__name__)
 
 # SQLite's locks and shared memory do not hold there, and a commit may be told before it is kept.
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -36,7 +39,10 @@ _GO_ON = (
     "nothing of it was changed. Stop what runs, and put a copy of it back; or move it away and let an empty one begin "
     "with steelyard up --new-kubernetes"
 )
-SPARE_BYTES = 64 << 20  # of free room in the file, and of its log
+SPARE_BYTES = 1 << 20  # of free room in the file, kept for what comes next
+LOG_BYTES = 4 << 20  # of the file's log, kept for the same reason
+STEP_PAGES = 256  # given back at once: the event loop waits for it
+_INCREMENTAL = 2  # the file can give free pages back while it is in use
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (kind TEXT, namespace TEXT, name TEXT, raw BLOB NOT NULL,
@@ -106,6 +112,23 @@ class SqliteDatabase:
         execute("REPLACE INTO version VALUES (1, ?)", (version,))
         execute("COMMIT")
 
+    def give_back(self) -> bool:
+        """Give some of the file's free room back to the disk; return whether there is more to give."""
+        execute = self._connection.execute
+        try:
+            size, free = (execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "freelist_count"))
+            if free * size <= SPARE_BYTES:
+                return False
+            # As a script, which goes on to the end: `execute` stops after the first page.
+            self._connection.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})")
+            if (free - STEP_PAGES) * size > SPARE_BYTES:
+                return True
+            # Until the log is in the file, the file keeps its size.
+            execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error as error:  # a full disk, for one: the room is used again by what is written next
+            log.warning("%s cannot give room back: %s", self._path, error)
+        return False
+
     def close(self) -> None:
         self._connection.close()
 
@@ -117,6 +140,7 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         # Exclusive: a second process fails here instead of writing beside this one.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")  # of a new file
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise sqlite3.OperationalError("its file system has no write-ahead log")
@@ -129,7 +153,7 @@ def _open(path: Path) -> sqlite3.Connection:
             raise DatabaseUnusable(f"{path}: is another database (it has the table {other[0]}); {_GO_ON}")
         connection.executescript(_SCHEMA)
         # After a large transaction SQLite would keep the log file at that size for good.
-        connection.execute(f"PRAGMA journal_size_limit = {SPARE_BYTES}")
+        connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
         _shrink(connection)
     except BaseException:
         connection.close()
@@ -148,14 +172,12 @@ def _unusable(path: Path, error: sqlite3.Error) -> OSError:
 
 
 def _shrink(connection: sqlite3.Connection) -> None:
-    """Give back what is free in the file, where that is most of it. While a process runs, SQLite uses it again."""
-    size, pages, free = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("page_size", "page_count", "freelist_count")
-    )
-    if free * size > SPARE_BYTES and 2 * free > pages:
+    """Give back what is free in a file of an older version, and let it do so while it is in use from now on."""
+    (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+    if mode != _INCREMENTAL:
         with contextlib.suppress(sqlite3.OperationalError):  # it needs room for a copy
             connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def refuse_network_file_system(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> None:

@@ -11,7 +11,7 @@ from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType, field_of
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
-from steelyard.local.apiserver.schema import fill_defaults
+from steelyard.local.apiserver.schema import drop_unknown, fill_defaults
 from steelyard.local.apiserver.store import Store
 from steelyard.local.faults import Faults
 from steelyard.types import Json, sequence
@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 
 class StoredDefaults:
-    """Defaults of stored custom objects: a definition's new ones are seen in objects from before it.
+    """Fields of stored custom objects in a definition's new form: its defaults are there, and what it dropped is not.
 
-    A real server adds them whenever it reads an object. Here that is once for each new form of a definition; what is
+    A real server sees to that whenever it reads an object. Here that is once for each new form of a definition; what is
     on the disk stays, so that a default which changes again changes in these objects, too.
     """
 
@@ -39,6 +39,8 @@ class StoredDefaults:
             if (stored.uid, stored.version) != (item.uid, item.version):
                 stored = item
             obj = stored.parsed()
+            if obj.get("apiVersion") == kind.api_version:
+                drop_unknown(node, obj)
             fill_defaults(node, obj)
             if orjson.dumps(obj) == stored.raw:
                 if stored is not item:

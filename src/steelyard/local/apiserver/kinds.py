@@ -15,8 +15,16 @@ def nothing(obj: Json) -> None:
     """The default of kinds without defaults."""
 
 
+def keep_nothing(obj: Json, old: Json) -> None:
+    """The rule of kinds whose status a client may write whole."""
+
+
 def no_causes(obj: Json, old: Json | None) -> list[Cause]:
     return []
+
+
+def nothing_carried(old: Json, new: Json) -> None:
+    return None
 
 
 def no_warnings(obj: Json) -> list[str]:
@@ -31,7 +39,9 @@ class Rules:
     default: Callable[[Json], None] = nothing  # every write: what clients may leave out
     check: Check = no_causes  # new and, in an update, old
     status_check: Check = no_causes
+    keep_status: Callable[[Json, Json], None] = keep_nothing  # what a write of the status may not change
     warn: Callable[[Json], list[str]] = no_warnings  # what is taken, and will not do what its author thinks
+    carry: Callable[[Json, Json], None] = nothing_carried  # an update, old and new: what stays, and what goes
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,8 @@ class ResourceType:
     name_check: str = "subdomain"
     selectable: frozenset[str] = frozenset()
     custom: bool = False
+    keeps_metadata: bool = False  # a write of the status changes no labels, annotations and finalizers
+    new_check: Check = no_causes  # of new objects in this very version, besides the rules of all versions
     deprecation: str = ""  # the warning of every answer, if there is one
     schema: Json = field(default_factory=dict)  # of custom kinds
     columns: tuple[Json, ...] = ()  # of custom kinds

@@ -7,9 +7,10 @@ other, with the uid as its condition.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
 from steelyard.kube.objects import finalizers_of, owner_references, status_of
+from steelyard.local import garbage
 from steelyard.local.apiserver.admission.server import CLEANUP, DEFINITIONS
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item, Key
@@ -17,26 +18,38 @@ from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.objects import Deletion, Objects, Options
 from steelyard.local.apiserver.protection import (
     CLAIMS,
+    NETWORK_PROTECTION,
+    NETWORKS,
     VOLUMES,
     expired_protection,
+    is_new_network,
     is_new_volume,
+    ready_network,
     released_claims,
 )
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
+from steelyard.local.apiserver.rules.cluster import FINALIZER
 from steelyard.local.faults import Faults
+from steelyard.local.garbage import FOREGROUND, ORPHAN, OwnerState
 from steelyard.types import Json, sequence
 
 log = logging.getLogger(__name__)
 
-FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 Reference = tuple[str, Key]  # bucket, key
 BATCH = 200  # objects between two turns of the event loop
 
 
 class Lifecycle:
-    def __init__(self, objects: Objects, registry: Registry, faults: Faults | None = None) -> None:
-        self._faults = faults or Faults()
+    def __init__(
+        self,
+        objects: Objects,
+        registry: Registry,
+        faults: Faults | None = None,
+        *,
+        collects_garbage: bool = True,
+    ) -> None:
+        self._faults, self._collects_garbage = faults or Faults(), collects_garbage
         self._objects, self._store, self._registry = objects, objects.store, registry
         self._waiting: dict[Reference, None] = {}  # a set that remembers the order
         self._wake = asyncio.Event()
@@ -62,8 +75,13 @@ class Lifecycle:
                 self._look_at(("namespaces", ("", item.namespace)))
                 self._look_at((DEFINITIONS, ("", change.kind)))
                 continue
+            for owner in change.old.owners if change.old is not None else ():
+                # The owner may no longer wait for this object: its reference is gone, or no longer blocks.
+                reference = self._store.owner(owner)
+                if reference and (waiting := self._store.get(*reference)) and waiting.deleting:
+                    self._look_at(reference)
             has_new_owners = item.owners and (change.old is None or change.old.owners != change.new.owners)
-            if item.deleting or has_new_owners or change.kind == VOLUMES:
+            if item.deleting or has_new_owners or change.kind in (VOLUMES, NETWORKS):
                 self._look_at((change.kind, item.key))
 
     def _look_at(self, reference: Reference) -> None:
@@ -122,7 +140,7 @@ class Lifecycle:
         elif kind.bucket == DEFINITIONS and item.deleting:
             self._empty_definition(kind, item)
         if item.deleting:
-            finalizers = finalizers_of(item.parsed())
+            finalizers = finalizers_of(item.parsed()) if self._collects_garbage else []
             if ORPHAN in finalizers:
                 for bucket, key in self._store.dependents(item.uid):
                     # Orphaned before the owner goes: afterwards they would count
@@ -134,12 +152,27 @@ class Lifecycle:
                 self._foreground(kind, item)
             elif protection := expired_protection(self._store, kind.bucket, item):
                 self._drop_finalizer(kind, item, protection)
-        elif item.owners:
+        elif item.owners and self._collects_garbage:
             self._collect(kind, item)
         elif is_new_volume(kind.bucket, item):
             obj = item.parsed()
             obj["status"] = {**status_of(obj), "phase": "Available"}
             self._objects.update(kind, item, obj, Options(), "status")
+        elif is_new_network(kind.bucket, item):
+            self._protect_network(kind, item)
+
+    def _protect_network(self, kind: ResourceType, item: Item) -> None:
+        """Do what a real controller does for a new network, and again for one whose finalizer was taken."""
+
+        def change(metadata: Json) -> Json:
+            finalizers = sequence(metadata, "finalizers")
+            return {"finalizers": [*finalizers, *({NETWORK_PROTECTION} - {*finalizers})]}
+
+        self._change(kind, item, change)
+        protected = self._objects.item(kind, item.key)
+        obj = protected.parsed()
+        obj["status"] = ready_network(status_of(obj), self._objects.clock.stamp())
+        self._objects.update(kind, protected, obj, Options(), "status")
 
     def _delete(self, reference: Reference, propagation: str = "Background") -> None:
         bucket, key = reference
@@ -149,77 +182,73 @@ class Lifecycle:
             request = Deletion(propagation=propagation, uid=item.uid)
             self._objects.delete(self._registry.stored(bucket), item, request, Options())
 
-    def _change(self, kind: ResourceType, item: Item, change: Callable[[Json], None]) -> None:
+    def _change(self, kind: ResourceType, item: Item, change: Callable[[Json], Json]) -> None:
+        """Write fields of the metadata; None takes one away."""
         obj = item.parsed()
-        change(obj["metadata"])
+        metadata = {**obj["metadata"], **change(obj["metadata"])}
+        obj["metadata"] = {name: value for name, value in metadata.items() if value is not None}
         self._objects.update(kind, item, obj, Options())
 
     def _drop_finalizer(self, kind: ResourceType, item: Item, name: str) -> None:
-        def change(metadata: Json) -> None:
-            metadata["finalizers"] = [
-                finalizer for finalizer in sequence(metadata, "finalizers") if finalizer != name
-            ]
-
-        self._change(kind, item, change)
+        self._change(kind, item, lambda metadata: garbage.without_finalizer(metadata, name))
 
     # ---- owners
 
     def _collect(self, kind: ResourceType, item: Item) -> None:
         """Delete what has no owner left; forget owners that are gone where another is there."""
-        owners = item.parsed()["metadata"]["ownerReferences"]
-        gone = [owner for owner in owners if self._is_gone(owner, item)]
-        # Kubernetes' rule: one living owner keeps an object.
-        if len(gone) == len(owners):
-            self._delete((kind.bucket, item.key))
-            return
-        waiting = [owner for owner in owners if owner not in gone and self._waits_for_dependents(owner)]
-        if waiting and len(waiting) + len(gone) == len(owners):
-            self._delete(
-                (kind.bucket, item.key), "Foreground" if self._store.dependents(item.uid) else "Background"
-            )
-        elif gone:
-            uids = {owner["uid"] for owner in gone}
-            self._forget_owners(kind, item, uids)
+        obj = item.parsed()
+        owners = []
+        for reference in owner_references(obj):
+            state = self._state(reference, item)
+            # Better too much is kept than an object removed whose owner some other server knows.
+            if state is None:
+                return
+            owners.append((reference, state))
+        verdict = garbage.collect(obj, owners, lambda: self._dependents(item.uid))
+        if verdict.forget:
+            self._forget_owners(kind, item, verdict.forget)
+        if verdict.unblock:
+            self._change(kind, item, garbage.unblocking)
+        if verdict.delete:
+            self._delete((kind.bucket, item.key), verdict.delete)
 
-    def _is_gone(self, owner: Json, item: Item) -> bool:
-        """Tell whether an owner is gone by its uid, where such an owner could be; one of an unknown kind may
-        live elsewhere.
-        """
+    def _dependents(self, uid: str) -> Iterator[Json]:
+        for reference in self._store.dependents(uid):
+            if (dependent := self._store.get(*reference)) is not None:
+                yield dependent.parsed()
+
+    def _state(self, owner: Json, item: Item) -> OwnerState | None:
+        """Tell what became of an owner, by its uid, where such an owner could be; None for an unknown kind."""
         kind = self._registry.named(owner["apiVersion"], owner["kind"])
-        # Better too much is kept than an object removed whose owner some other server knows.
         if kind is None:
-            return False
+            return None
+        if kind.namespaced and not item.namespace:
+            return "alive"  # nobody can say in which namespace it would be
         parent = self._store.owner(owner["uid"])
         # As the real garbage collector: a reference to another name or kind with a living uid names nobody.
         if parent is None or parent[0] != kind.bucket or parent[1][1] != owner["name"]:
-            return True
+            return "gone"
         # An owner with a namespace owns in that namespace only: one of another is as good as gone.
-        return kind.namespaced and parent[1][0] != item.namespace
+        if kind.namespaced and parent[1][0] != item.namespace:
+            return "gone"
+        there = self._store.get(*parent)
+        waits = there is not None and there.deleting and garbage.waits_for_dependents(there.parsed())
+        return "waiting" if waits else "alive"
 
-    def _waits_for_dependents(self, owner: Json) -> bool:
-        parent = self._store.owner(owner["uid"])
-        item = self._store.get(*parent) if parent else None
-        return bool(item and item.deleting and FOREGROUND in finalizers_of(item.parsed()))
-
-    def _forget_owners(self, kind: ResourceType, item: Item, uids: set[str]) -> None:
-        def change(metadata: Json) -> None:
-            metadata["ownerReferences"] = [e for e in metadata["ownerReferences"] if e["uid"] not in uids]
-
-        self._change(kind, item, change)
+    def _forget_owners(self, kind: ResourceType, item: Item, uids: Collection[str]) -> None:
+        self._change(kind, item, lambda metadata: garbage.without_owners(metadata, uids))
 
     def _foreground(self, kind: ResourceType, item: Item) -> None:
         """Delete the dependents; the owner goes with the last one that blocks it."""
-        blocking = False
         for reference in self._store.dependents(item.uid):
             dependent = self._store.get(*reference)
             if dependent is None:
                 continue
-            blocking |= _blocks(dependent, item.uid)
             if not dependent.deleting:
                 self._collect(self._registry.stored(reference[0]), dependent)
         # Asked again: some of them had no finalizer, and went at once.
         left = any(
-            _blocks(dependent, item.uid)
+            garbage.blocks(dependent.parsed(), item.uid)
             for reference in self._store.dependents(item.uid)
             if (dependent := self._store.get(*reference))
         )
@@ -238,12 +267,17 @@ class Lifecycle:
                 if not content.deleting:
                     self._delete((bucket, content.key))
                 left |= self._store.get(bucket, content.key) is not None
-        if not left:
-            obj = item.parsed()
-            # Without its own finalizer; others in the metadata may still hold it.
-            obj["spec"] = {}
-            if not obj["metadata"].get("finalizers"):
-                self._store.remove(kind.bucket, obj)
+        if left:
+            return
+        obj = item.parsed()
+        held = sequence(obj, "spec", "finalizers")
+        others = [finalizer for finalizer in held if finalizer != FINALIZER]
+        # Without its own finalizer; others, and those in the metadata, may still hold it.
+        obj["spec"] = {"finalizers": others} if others else {}
+        if not others and not obj["metadata"].get("finalizers"):
+            self._store.remove(kind.bucket, obj)
+        elif held != others:
+            self._store.put(kind.bucket, obj)
 
     def _empty_definition(self, kind: ResourceType, item: Item) -> None:
         left = False
@@ -253,8 +287,3 @@ class Lifecycle:
             left |= self._store.get(item.name, dependent.key) is not None
         if not left:
             self._drop_finalizer(kind, item, CLEANUP)
-
-
-def _blocks(dependent: Item, uid: str) -> bool:
-    owners = owner_references(dependent.parsed())
-    return any(owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in owners)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from steelyard.kube.selectors import parse_labels
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
@@ -76,7 +77,9 @@ def list_response(store: Store, kind: ResourceType, namespace: str | None, reque
     # A page of a version is that version's, also if the client does not say so.
     elif match == "Exact" or (limit > 0 and not match and version not in ("", "0")):
         moment = int(version)
-    items = _snapshot(store, kind, namespace, moment, token)
+    items = _labelled(store, kind, namespace, labels) if not page and moment >= store.version else None
+    if items is None:
+        items = _snapshot(store, kind, namespace, moment, token)
     if page:
         items = (item for item in items if _key(item, namespace) > page.after)
     chosen = [item for item in items if selects(item)]
@@ -88,6 +91,14 @@ def list_response(store: Store, kind: ResourceType, namespace: str | None, reque
             metadata["remainingItemCount"] = len(chosen) - limit
         chosen = chosen[:limit]
     return Response(renderer(kind, request).many(chosen, metadata))
+
+
+def _labelled(store: Store, kind: ResourceType, namespace: str | None, labels: str) -> Iterable[Item] | None:
+    """Return the objects that a label's value chooses, where the selector names one; None for all objects."""
+    for requirement in parse_labels(labels) if labels else ():
+        if requirement.operator in ("=", "==", "in"):
+            return store.bucket(kind.bucket).labelled(requirement.key, requirement.values, namespace)
+    return None
 
 
 def _snapshot(

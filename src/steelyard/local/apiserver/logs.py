@@ -12,6 +12,7 @@ from pathlib import Path
 
 from steelyard.kube.objects import status_of
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.messages import Request, Response
@@ -35,20 +36,34 @@ class LogOptions:
 class PodLogs:
     """The logs below one folder; `current` gives the Pod as it is now, to know when a followed container has ended."""
 
-    def __init__(self, pods: Path | None, current: Callable[[Item], Item | None]) -> None:
-        self._pods, self._current = pods, current
+    def __init__(
+        self, pods: Path | None, current: Callable[[Item], Item | None], has_node: Callable[[str], bool]
+    ) -> None:
+        self._pods, self._current, self._has_node = pods, current, has_node
 
     def response(self, request: Request, item: Item) -> Response:
         if self._pods is None:
             raise errors.not_implemented("this server has no folder of Pods, and so no logs")
         pod = item.parsed()
+        if causes := _option_causes(request):
+            raise errors.is_invalid("", "PodLogOptions", item.name, causes)
         container = container_of(pod, request.query.get("container", ""))
         count = int((_status(pod, container) or {}).get("restartCount") or 0) - request.flag("previous")
+        if {"sinceSeconds", "sinceTime"} <= set(request.query):
+            cause = errors.forbidden_field(
+                "[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"
+            )
+            raise errors.is_invalid("", "PodLogOptions", pod["metadata"]["name"], [cause])
         options = _options(request)
         path = self._pods / item.uid / container / f"{count}.log"
         follow = request.flag("follow") and not request.flag("previous")
+        name, node = pod["metadata"]["name"], field_of(pod, "spec", "nodeName") or ""
+        if not node and not path.exists():
+            # As on a real server, a Pod without a node has no log, also for whoever would follow it.
+            return Response(b"", 204, content_type="")
         if not follow and not path.exists():
-            name = pod["metadata"]["name"]
+            if not self._has_node(node):
+                raise errors.not_found("", "pods", node)
             if request.flag("previous"):
                 raise errors.bad_request(
                     f'previous terminated container "{container}" in pod "{name}" not found'
@@ -136,6 +151,26 @@ def _status(pod: Json, container: str) -> Json | None:
         (candidate for candidate in every if candidate["name"] == container), None
     )
     return container_spec
+
+
+def _option_causes(request: Request) -> list[Cause]:
+    """Faults of the options that a real server finds."""
+    causes: list[Cause] = []
+    for name, least in (("tailLines", 0), ("limitBytes", 1)):
+        causes += _number_causes(request, name, least)
+    if request.query.get("sinceSeconds") and request.query.get("sinceTime"):
+        text = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+        causes.append(errors.forbidden_field("[]", text))  # the path of no field, as Go shows it
+    else:
+        causes += _number_causes(request, "sinceSeconds", 1)
+    return causes
+
+
+def _number_causes(request: Request, name: str, least: int) -> list[Cause]:
+    if not request.query.get(name) or (value := integer(request, name, signed=True)) >= least:
+        return []
+    text = "must be greater than 0" if least else "must be greater than or equal to 0"
+    return [errors.invalid(name, value, text)]
 
 
 def _options(request: Request) -> LogOptions:

@@ -23,13 +23,11 @@ class Request:
     user: User
     warnings: list[str] = field(default_factory=list)  # of the answer, whether it is a refusal or not
     answers: Answers = field(default_factory=Answers)
-    several: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # parameters that may come several times
+    several: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # parameters that came several times
 
     def repeated(self, name: str) -> tuple[str, ...]:
         """All values of a parameter that may be given several times."""
-        return self.several.get(name, ())
+        return self.several.get(name) or ((self.query[name],) if name in self.query else ())
 
     def flag(self, name: str) -> bool:
         # Kubernetes' rule: a parameter that is there is true, also without a value, unless it says false or 0.

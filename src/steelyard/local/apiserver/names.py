@@ -1,45 +1,14 @@
 """Names, labels and keys that the API accepts, refused in the real server's words."""
 
-import re
-from collections.abc import Iterator
-
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
+from steelyard.schema.object_names import (
+    ANNOTATION_BYTES,
+    annotations_size,
+    key_faults,
+    name_faults,
+    value_faults,
+)
 from steelyard.types import Json, mapping, sequence
-
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_SERVICE = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
-    f" end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
-)
-_LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
-    f" an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
-)
-_SERVICE_TEXT = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
-    " and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is"
-    f" '{_SERVICE}')"
-)
-_KEY_TEXT = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric"
-    f" character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_QUALIFIED}')"
-)
-_WITH_PREFIX = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and"
-    " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
-    f" '({_QUALIFIED})?')"
-)
-_CHECKS = {
-    "subdomain": (re.compile(_SUBDOMAIN), _SUBDOMAIN_TEXT, 253),
-    "label": (re.compile(_LABEL), _LABEL_TEXT, 63),
-    "service": (re.compile(_SERVICE), _SERVICE_TEXT, 63),
-}
-_KEY = re.compile(_QUALIFIED)
-_PREFIX = re.compile(_SUBDOMAIN)
 
 
 def name_causes(name: str, path: str, kind: str = "subdomain", *, ended: str | None = None) -> list[Cause]:
@@ -50,44 +19,16 @@ def name_causes(name: str, path: str, kind: str = "subdomain", *, ended: str | N
         return [
             invalid(path, name, f"may not {'be' if sign == name else 'contain'} '{sign}'") for sign in faults
         ]
-    pattern, text, limit = _CHECKS[kind]
-    causes = []
-    if len(name) > limit:
-        causes.append(invalid(path, name, f"must be no more than {limit} characters"))
-    if not pattern.fullmatch(name if ended is None else ended):
-        causes.append(invalid(path, name, text))
-    return causes
+    return [invalid(path, name, text) for text in name_faults(name, kind, ended=ended)]
 
 
 def key_causes(key: str, path: str, shown: str | None = None) -> list[Cause]:
     """A label's key or a finalizer's name: an optional DNS prefix, a slash, a name. `shown`: the key as it was sent."""
-    return [invalid(path, key if shown is None else shown, text) for text in _key_faults(key)]
-
-
-def _key_faults(key: str) -> Iterator[str]:
-    *prefixes, name = key.split("/")
-    if len(prefixes) > 1:
-        yield f"a qualified name {_KEY_TEXT.removeprefix('name part ')}{_WITH_PREFIX}"
-        return
-    for prefix in prefixes:
-        if not prefix:
-            yield "prefix part must be non-empty"
-            continue
-        if len(prefix) > 253:
-            yield "prefix part must be no more than 253 characters"
-        if not _PREFIX.fullmatch(prefix):
-            yield f"prefix part {_SUBDOMAIN_TEXT}"
-    if not name:
-        yield "name part must be non-empty"
-    elif len(name) > 63:
-        yield "name part must be no more than 63 characters"
-    if not _KEY.fullmatch(name):
-        yield _KEY_TEXT
+    return [invalid(path, key if shown is None else shown, text) for text in key_faults(key)]
 
 
 def value_causes(value: str, path: str) -> list[Cause]:
-    causes = [invalid(path, value, "must be no more than 63 characters")] if len(value) > 63 else []
-    return causes if not value or _KEY.fullmatch(value) else [*causes, invalid(path, value, _VALUE_TEXT)]
+    return [invalid(path, value, text) for text in value_faults(value)]
 
 
 def labels_causes(labels: Json, path: str) -> list[Cause]:
@@ -102,7 +43,7 @@ def annotations_causes(annotations: Json, path: str) -> list[Cause]:
     for key in annotations:
         # Kubernetes checks keys of annotations without regard to case, other than those of labels.
         causes += key_causes(key.lower(), path, key)
-    if sum(len(key) + len(value) for key, value in annotations.items()) > 256 << 10:
+    if annotations_size(annotations) > ANNOTATION_BYTES:
         causes.append(Cause(path, "Too long: may not be more than 262144 bytes", "FieldValueTooLong"))
     return causes
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import orjson
 
-from steelyard.kube.objects import spec_of, status_of
+from steelyard.kube.objects import annotations_of, spec_of, status_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.access.users import SERVER, User
 from steelyard.local.apiserver.answers import Answers
@@ -27,9 +27,10 @@ from steelyard.local.apiserver.names import changed_causes, metadata_causes
 from steelyard.local.apiserver.published import is_published
 from steelyard.local.apiserver.schema import drop_unknown, fill_defaults
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, sequence
+from steelyard.types import Json, copied, sequence
 
 SIGNING_REQUESTS = "certificatesigningrequests.certificates.k8s.io"
+DEPLOYMENTS = "deployments.apps"
 _WHO = ("username", "uid", "groups", "extra")
 GENERATE_TRIES = 8
 LONGEST_GRACE = 2**31 - 1  # seconds: more than a date can hold would follow
@@ -96,7 +97,7 @@ class Objects:
         obj["metadata"] = metadata
         if not options.applied and (managers or options.named):
             # What the server makes of the object below is nobody's.
-            own = copy.deepcopy(obj)
+            own = copied(obj)
             complete(kind, own)
             managers = self._tracked(kind, {}, own, None, managers, options, "")
         self.admission.add_to(kind, obj, options)
@@ -120,13 +121,19 @@ class Objects:
         if managers:
             metadata["managedFields"] = managers
         causes = metadata_causes(metadata, kind.name_check) + kind.rules.check(obj, None)
+        if options.requested is not None:
+            causes += options.requested.new_check(obj, None)
         if causes:
             raise invalid(kind, obj, causes)
         options.warnings += kind.rules.warn(obj)
         self.admission.admit(kind, obj, None, options)
         # After the checks: an object that is refused is told so, also where its name is taken.
-        if self.store.get(kind.bucket, (metadata.get("namespace", ""), metadata["name"])) is not None:
-            raise errors.already_exists(kind.group, kind.plural, metadata["name"])
+        there = self.store.get(kind.bucket, (metadata.get("namespace", ""), metadata["name"]))
+        if there is not None:
+            refusal = errors.already_exists(kind.group, kind.plural, metadata["name"])
+            if there.deleting:
+                refusal.message = f"object is being deleted: {refusal.message}"
+            raise refusal
         return self._put(kind, obj, options)
 
     def _new_metadata(self, kind: ResourceType, metadata: Json, options: Options) -> None:
@@ -153,10 +160,12 @@ class Objects:
     ) -> bytes:
         """Replace what is there by `new`, of which each subresource writes its own part. Raw JSON of the result."""
         old = item.parsed()
-        self._check_identity(kind, item, old, new)
         # Before the fields are read: an empty list means more than none.
-        known, sent = old["metadata"].pop("managedFields", None), new["metadata"].pop("managedFields", None)
+        known, sent = (field_of(obj, "metadata", "managedFields") for obj in (old, new))
         decode(kind, new, options)
+        for obj in (old, new):
+            obj["metadata"].pop("managedFields", None)
+        self._check_identity(kind, item, old, new)
         new = self._merged(kind, old, new, subresource)
         complete(kind, new)
         managers = sent
@@ -197,9 +206,15 @@ class Objects:
     def _merged(self, kind: ResourceType, old: Json, new: Json, subresource: str) -> Json:
         """The object with that part of a new one that a write may change."""
         if subresource != "status":
-            self._keep(kind, old, new)
+            self._keep(kind, old, new, subresource)
             return new
         merged = {**old, "status": new.get("status")}
+        if not kind.keeps_metadata:
+            # With a status of these kinds come labels, annotations and finalizers, as on a real server.
+            whole: Json = {"metadata": copy.copy(new["metadata"])}
+            self._keep(kind, old, whole)
+            merged["metadata"] = whole["metadata"]
+        kind.rules.keep_status(merged, old)
         if merged["status"] is None:
             del merged["status"]
         return merged
@@ -245,7 +260,7 @@ class Objects:
             text += f"Precondition failed: UID in precondition: {uid}, UID in object meta: {item.uid}"
             raise errors.conflict(kind.group, kind.plural, item.name, text)
 
-    def _keep(self, kind: ResourceType, old: Json, new: Json) -> None:
+    def _keep(self, kind: ResourceType, old: Json, new: Json, subresource: str = "") -> None:
         """Keep the fields that a replacement of the whole object may not change."""
         before, metadata = old["metadata"], new["metadata"]
         # What clients send of these is ignored and not refused: they send back what they have read.
@@ -255,22 +270,25 @@ class Objects:
             metadata.pop(name, None)
             if name in before:
                 metadata[name] = before[name]
-        if kind.bucket == "namespaces":
+        if kind.bucket == "namespaces" and subresource != "finalize":
             # Its spec holds the finalizer that keeps a namespace until it is empty.
             new["spec"] = old.get("spec")
         if kind.has_status:
             new.pop("status", None)
             if "status" in old:
                 new["status"] = old["status"]
+        kind.rules.carry(old, new)
 
     def _update_causes(self, kind: ResourceType, old: Json, new: Json, subresource: str) -> list[Cause]:
-        if subresource == "status":
-            return kind.rules.status_check(new, old)
         metadata, before = new["metadata"], old["metadata"]
+        if subresource == "status" and (kind.keeps_metadata or metadata == before):
+            return kind.rules.status_check(new, old)
         # A real server looks twice: for all kinds alike, and by the rules of the kind.
         changed = changed_causes(metadata, before)
         causes = metadata_causes(metadata, "path") + changed
         causes += changed + (metadata_causes(metadata, kind.name_check) if not kind.custom else [])
+        if subresource == "status":
+            return causes + kind.rules.status_check(new, old)
         return causes + self._new_causes(kind, new, old)
 
     def _new_causes(self, kind: ResourceType, new: Json, old: Json) -> list[Cause]:
@@ -280,13 +298,13 @@ class Objects:
         causes = kind.rules.check(new, old)
         if not causes or kind.custom:
             return causes
-        before = copy.deepcopy(old)
+        before = copied(old)
         # As today's version stores it: a field that an older version did not set, or wrote in another form, is no
         # fault of this update.
         with contextlib.suppress(Undecodable):
             decode_fields(kind.node(), before, [])
         complete(kind, before)
-        known = kind.rules.check(copy.deepcopy(before), old)
+        known = kind.rules.check(copied(before), old)
         return [cause for cause in kind.rules.check(new, before) if cause not in known]
 
     # ---- writing
@@ -324,11 +342,19 @@ class Objects:
         grace = _grace(kind, obj, request.grace)
         # Nobody has anything left to do: it goes at once.
         if not metadata.get("finalizers") and not grace and not _held(kind, obj):
-            if grace is not None and "deletionGracePeriodSeconds" in metadata:
-                metadata["deletionGracePeriodSeconds"] = 0
-            return self._remove(kind, obj, options), True
+            return self._removed_pod(kind, obj, options), True
         self._mark_deleted(kind, obj, grace or 0)
         return (item.raw if obj == item.parsed() else self._put(kind, obj, options)), False
+
+    def _removed_pod(self, kind: ResourceType, obj: Json, options: Options) -> bytes:
+        """Remove an object at once; of a Pod the answer and the watches say first that it has no grace left."""
+        if kind.bucket == "pods":
+            before = copied(obj["metadata"])
+            self._mark_deleted(kind, obj, 0)
+            # As on a real server: who watches Pods sees each one end before it is gone. Both changes are one commit.
+            if obj["metadata"] != before:
+                self._put(kind, obj, options)
+        return self._remove(kind, obj, options)
 
     def check_preconditions(self, kind: ResourceType, item: Item, request: "Deletion") -> None:
         uid, version = request.uid, request.version
@@ -370,6 +396,7 @@ class Deletion:
     propagation: str = ""
     uid: str = ""
     version: str = ""
+    cascades: bool = False  # says by the oldest of its fields that dependents go, too
 
 
 class Admission:
@@ -394,6 +421,11 @@ class Admission:
         self, kind: ResourceType, obj: Json, old: Json | None, options: Options, subresource: str = ""
     ) -> None:
         """Refuse an object that its own rules allow."""
+
+    def admit_part(
+        self, kind: ResourceType, key: Key, part: Json | None, options: Options, subresource: str
+    ) -> None:
+        """Refuse, or change, what is sent to a subresource that is no form of the object itself."""
 
     def admit_delete(self, kind: ResourceType, item: Item, options: Options) -> None: ...
 
@@ -500,6 +532,8 @@ def invalid(kind: ResourceType, obj: Json, causes: list[Cause]) -> Refusal:
 
 def _spec_changed(kind: ResourceType, old: Json, new: Json) -> bool:
     apart = {"metadata", "status"} if kind.has_status else {"metadata"}
+    if kind.bucket == DEPLOYMENTS and annotations_of(old) != annotations_of(new):
+        return True  # the one kind of which a real server counts them
     return any(old.get(key) != new.get(key) for key in (old.keys() | new.keys()) - apart)
 
 

@@ -1,21 +1,20 @@
 """Query parameters and options of requests, read and checked."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, cast
+
+import orjson
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.content import BadContent, decoded
-from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Cause, Refusal
-from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
 from steelyard.local.apiserver.messages import Request
-from steelyard.local.apiserver.objects import Deletion, Options
-from steelyard.local.apiserver.protobuf.body import PROTOBUF, envelope, enveloped_object
-from steelyard.local.apiserver.published import META, node_of
+from steelyard.local.apiserver.objects import Options
 from steelyard.local.apiserver.watch import WatchOptions
-from steelyard.types import Json, mapping
+from steelyard.types import Json
 
 YAML = "application/yaml"
-_META = "meta.k8s.io"
+META_GROUP = "meta.k8s.io"
 _LONGEST_WATCH = 86_400  # seconds; whoever asks for more begins another
 _DIGITS = 20  # of the largest numbers of 64 bits; Python refuses to read texts of thousands
 _SENT = ("fieldManager", "fieldValidation")
@@ -28,15 +27,19 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def integer(request: Request, name: str, *, negative: bool = False) -> int:
-    """An optional whole number of 64 bits; 0 where it is absent, and for one below 0 where those are taken."""
+def integer(request: Request, name: str, *, negative: bool = False, signed: bool = False) -> int:
+    """An optional whole number of 64 bits; 0 where it is absent.
+
+    One below 0 is refused, or taken as 0 (`negative`), or as it is (`signed`).
+    """
     text = request.query.get(name, "")
-    if not text or (negative and text.startswith("-") and is_whole(text[1:])):
+    below = text.startswith("-") and is_whole(text[1:])
+    if not text or (negative and below):
         return 0
-    if not is_whole(text):
+    if not (is_whole(text) or (signed and below)):
         raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     # The length first: `int` raises at thousands of digits, and that would be an error of the server.
-    if len(text) > _DIGITS or int(text) >= 1 << 63:
+    if len(text) > _DIGITS or not -(1 << 63) <= int(text) < 1 << 63:
         raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
     return int(text)
 
@@ -45,37 +48,44 @@ def is_whole(text: str) -> bool:
     return text.isascii() and text.isdecimal()
 
 
-def write_options(request: Request, kind: str) -> Options:
-    dry, validation = request.query.get("dryRun", ""), request.query.get("fieldValidation", "")
-    if dry not in ("", "All"):
-        text = f'Unsupported value: ["{dry}"]: supported values: "All"'
-        raise errors.is_invalid(_META, kind, "", [Cause("dryRun", text, "FieldValueNotSupported")])
+def write_options(request: Request, kind: str, dry_run: Sequence[str] | None = None) -> Options:
+    """Options of a write by its query; `dry_run` is that of a body."""
+    dry = [value for value in request.repeated("dryRun") if value] if dry_run is None else list(dry_run)
+    validation = request.query.get("fieldValidation", "")
+    if causes := dry_run_causes(dry):
+        raise errors.is_invalid(META_GROUP, kind, "", causes)
     if validation not in _VALIDATIONS:
         raise errors.is_invalid(
-            _META, kind, "", [errors.unsupported("fieldValidation", validation, _VALIDATIONS)]
+            META_GROUP, kind, "", [errors.unsupported("fieldValidation", validation, _VALIDATIONS)]
         )
     manager = request.query.get("fieldManager", "")
     if manager and (causes := manager_causes(manager)):
-        raise errors.is_invalid(_META, kind, "", causes)
+        raise errors.is_invalid(META_GROUP, kind, "", causes)
     chosen = cast("Literal['Strict', 'Warn', 'Ignore']", validation or "Warn")
     named = manager or _product(request)
     return Options(
-        dry_run=dry == "All",
+        dry_run=bool(dry),
         validation=chosen,
         warnings=request.warnings,
         user=request.user,
         manager=named,
         named=bool(manager),
         kind=kind,
-        sent=_sent(request),
+        sent=_sent(request) | ({"dryRun": ["All"]} if dry else {}),
         answers=request.answers,
     )
 
 
 def _sent(request: Request) -> Json:
     """The options as their object has them."""
-    sent: Json = {name: request.query[name] for name in _SENT if request.query.get(name)}
-    return sent | ({"dryRun": ["All"]} if request.query.get("dryRun") else {})
+    return {name: request.query[name] for name in _SENT if request.query.get(name)}
+
+
+def dry_run_causes(values: Sequence[str]) -> list[Cause]:
+    if set(values) <= {"All"}:
+        return []
+    text = f'Unsupported value: {orjson.dumps(list(values)).decode()}: supported values: "All"'
+    return [Cause("dryRun", text, "FieldValueNotSupported")]
 
 
 def patch_options(request: Request, *, apply: bool = False) -> Options:
@@ -85,7 +95,7 @@ def patch_options(request: Request, *, apply: bool = False) -> Options:
     elif not apply and "force" in request.query:
         causes.append(errors.forbidden_field("force", "may not be specified for non-apply patch"))
     if causes:
-        raise errors.is_invalid(_META, "PatchOptions", "", causes)
+        raise errors.is_invalid(META_GROUP, "PatchOptions", "", causes)
     options = write_options(request, "PatchOptions")
     # Whoever is asked about the write is told of an update.
     options.kind = "UpdateOptions"
@@ -109,44 +119,6 @@ def _product(request: Request) -> str:
     """The client's name in its User-Agent: the manager of a client that names none."""
     product = request.headers.get("user-agent", "").partition("/")[0]
     return "".join(filter(str.isprintable, product))[:_MANAGER]
-
-
-def deletion_of(request: Request) -> Deletion:
-    """Query parameters, and the DeleteOptions in the body, which say it where both do."""
-    body: Json = {}
-    if request.body.strip():
-        try:
-            if content_type(request) == PROTOBUF:
-                body = enveloped_object(envelope(request.body))
-            elif content_type(request) == YAML:
-                body = yaml_object(request.body)
-            else:
-                body = decoded(request.body)
-        except (BadContent, BadYaml) as error:
-            raise errors.bad_request(f"invalid DeleteOptions: {error}") from error
-    if not isinstance(body, dict):
-        raise errors.bad_request("invalid DeleteOptions: not an object")
-    try:
-        decode_fields(node_of(f"{META}DeleteOptions"), body, [])
-    except Undecodable as error:
-        raise errors.bad_request(f"invalid DeleteOptions: {error}") from error
-    conditions = mapping(body, "preconditions")
-    grace = body.get("gracePeriodSeconds")
-    # In the body, too, 0 is a wish of its own: only what is absent there is looked up in the query.
-    if grace is None and "gracePeriodSeconds" in request.query:
-        grace = integer(request, "gracePeriodSeconds")
-    propagation = body.get("propagationPolicy") or request.query.get("propagationPolicy", "")
-    orphan = body.get("orphanDependents")
-    # The field from before propagation policies; old clients still send it.
-    if orphan is not None and not propagation:
-        propagation = "Orphan" if orphan else "Background"
-    choices = ["Foreground", "Background", "Orphan"]
-    if propagation and propagation not in choices:
-        cause = errors.unsupported("propagationPolicy", propagation, choices)
-        raise errors.is_invalid(_META, "DeleteOptions", "", [cause])
-    return Deletion(
-        grace, propagation, str(conditions.get("uid") or ""), str(conditions.get("resourceVersion") or "")
-    )
 
 
 def watch_options(request: Request, current: int) -> WatchOptions:
@@ -229,7 +201,7 @@ def _check_watch(request: Request, initial: bool) -> None:
 
 def _refuse(causes: list[Cause]) -> None:
     if causes:
-        raise errors.is_invalid(_META, "ListOptions", "", causes)
+        raise errors.is_invalid(META_GROUP, "ListOptions", "", causes)
 
 
 def json_value(body: bytes) -> Any:

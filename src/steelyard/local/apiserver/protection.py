@@ -1,6 +1,6 @@
 """Storage in use: a claim stays until no Pod uses it, a volume until no claim is bound to it. `lifecycle.py` asks."""
 
-from steelyard.kube.objects import finalizers_of
+from steelyard.kube.objects import conditions_of, finalizers_of
 from steelyard.kube.pods import phase_of
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import field_of
@@ -9,17 +9,21 @@ from steelyard.local.apiserver.store import Store
 from steelyard.types import Json, mapping, sequence
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
+NETWORKS = "servicecidrs.networking.k8s.io"
+NETWORK_PROTECTION = "networking.k8s.io/service-cidr-finalizer"
 ATTRIBUTES = "volumeattributesclasses.storage.k8s.io"
 _NAMED = b'"persistentVolumeClaim"'
 
 
 def expired_protection(store: Store, bucket: str, item: Item) -> str:
     """The finalizer that holds a deleted claim or volume for nothing; empty where there is none."""
-    if bucket not in (CLAIMS, VOLUMES, ATTRIBUTES):
+    if bucket not in (CLAIMS, VOLUMES, ATTRIBUTES, NETWORKS):
         return ""
     obj = item.parsed()
     if bucket == ATTRIBUTES:
         name, used = ATTRIBUTES_PROTECTION, False  # nothing here attaches a volume
+    elif bucket == NETWORKS:
+        name, used = NETWORK_PROTECTION, False  # Services have addresses of the server's own network alone
     elif bucket == VOLUMES:
         name, used = VOLUME_PROTECTION, field_of(obj, "status", "phase") == "Bound"
     else:
@@ -34,6 +38,23 @@ def is_new_volume(bucket: str, item: Item) -> bool:
     volume = item.parsed()
     # One that is made for a claim is bound by whoever made it.
     return phase_of(volume) == "Pending" and not field_of(volume, "spec", "claimRef", "uid")
+
+
+def is_new_network(bucket: str, item: Item) -> bool:
+    """Tell whether a network of Services lacks its finalizer, or the word that it is ready."""
+    if bucket != NETWORKS or item.deleting:
+        return False
+    network = item.parsed()
+    ready = any(condition.get("type") == "Ready" for condition in conditions_of(network))
+    return not ready or NETWORK_PROTECTION not in finalizers_of(network)
+
+
+def ready_network(status: Json, moment: str) -> Json:
+    """Return the status of a network that can be used."""
+    ready: Json = {"type": "Ready", "status": "True", "reason": "", "lastTransitionTime": moment}
+    ready["message"] = "Kubernetes Service CIDR is ready"
+    others = [condition for condition in sequence(status, "conditions") if condition.get("type") != "Ready"]
+    return {**status, "conditions": [*others, ready]}
 
 
 def released_claims(item: Item) -> list[Key]:

@@ -14,6 +14,7 @@ from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.tables import table_of
+from steelyard.local.apiserver.yaml_answers import YAML, wants_yaml
 from steelyard.types import Json
 
 _INCLUDED = "must be 'Metadata', 'Object', 'None', or empty"
@@ -21,8 +22,9 @@ _AS = re.compile(r"\bas=(\w+)")
 _VERSION = re.compile(r"\bv=(\w+)")
 # As a real server says it: clients compare the text.
 _MEDIA = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
-_ALL = f"{_MEDIA}, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
-_ACCEPTED = ("application/json", "application/*", "*/*", "")
+_STREAMS = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+_ACCEPTED = (YAML, "application/json", "*/*", "")
+_VERSIONS = (None, "v1", "v1beta1")  # of Tables and of metadata alone
 
 
 @dataclass(frozen=True)
@@ -43,22 +45,27 @@ class Renderer:
 def renderer(kind: ResourceType, request: Request) -> Renderer:
     """Choose the renderer by the first media type of Accept that is served."""
     unknown_shape = False
+    if request.flag("watch") and wants_yaml(request):
+        raise Refusal(406, "NotAcceptable", f"only the following media types are accepted: {_STREAMS}")
     for part in request.headers.get("accept", "").split(","):
         media = part.partition(";")[0].strip().lower()
         # Clients in Go name protobuf first and JSON after it: what is not served here is passed over.
         if media not in _ACCEPTED:
             continue
-        shape, version = _AS.search(part), _VERSION.search(part)
-        if shape and shape[1] == "Table":
-            return _table(kind, request, version[1] if version else "v1")
-        if shape and shape[1].startswith("PartialObjectMetadata"):
+        shape, said = _AS.search(part), _VERSION.search(part)
+        version = said[1] if said else None
+        if shape and version in _VERSIONS and shape[1] == "Table":
+            return _table(kind, request, version or "v1")
+        if shape and version in _VERSIONS and shape[1].startswith("PartialObjectMetadata"):
             return _partial(kind)
         if not shape:
             return _plain(kind)
         unknown_shape = True
     if unknown_shape:
         raise Refusal(406, "NotAcceptable", f"only the following media types are accepted: {_MEDIA}")
-    text = f"406: Not Acceptable\n\nAvailable representations: {_ALL}"
+    is_collection = request.path.rstrip("/").endswith(f"/{kind.plural}")  # which can be watched
+    served = f"{_MEDIA}, {_STREAMS}" if is_collection else _MEDIA
+    text = f"406: Not Acceptable\n\nAvailable representations: {served}"
     raise Refusal(406, "NotAcceptable", text, {})
 
 
@@ -67,7 +74,29 @@ def _plain(kind: ResourceType) -> Renderer:
         # The stored bytes are the answer: most reads parse nothing.
         return orjson.dumps(kind.convert_out(item.parsed())) if kind.convert_out else item.raw
 
-    return Renderer(kind, one, one, partial(_list, kind, one))
+    return Renderer(kind, one, one, partial(_list, kind, _untyped(kind) if not kind.custom else one))
+
+
+def listed(kind: ResourceType, items: Iterable[Item], metadata: Json) -> bytes:
+    """A plain list of these objects."""
+    return _plain(kind).many(items, metadata)
+
+
+def _untyped(kind: ResourceType) -> Callable[[Item], bytes]:
+    """Items of a built-in kind as its lists have them: the list names their kind for all."""
+    typed = kind.stored
+    beginning = orjson.dumps({"apiVersion": typed.api_version, "kind": typed.kind})[:-1] + b","
+
+    def one(item: Item) -> bytes:
+        # Cut and not parsed: every object is stored with these two first.
+        if kind.convert_out is None and item.raw.startswith(beginning):
+            return b"{" + item.raw[len(beginning) :]
+        obj = kind.convert_out(item.parsed()) if kind.convert_out else item.parsed()
+        return orjson.dumps(
+            {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
+        )
+
+    return one
 
 
 def _list(kind: ResourceType, one: Callable[[Item], bytes], items: Iterable[Item], metadata: Json) -> bytes:

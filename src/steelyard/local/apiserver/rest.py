@@ -3,17 +3,16 @@
 `core.py` calls it with a path that it has parsed.
 """
 
-import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.answers import Pending, Question
 from steelyard.local.apiserver.bodies import read_object
+from steelyard.local.apiserver.deletions import deletion_options
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType, field_of
@@ -25,7 +24,6 @@ from steelyard.local.apiserver.objects import Deletion, Objects, Options
 from steelyard.local.apiserver.parameters import (
     check_version,
     content_type,
-    deletion_of,
     integer,
     json_value,
     patch_options,
@@ -34,10 +32,10 @@ from steelyard.local.apiserver.parameters import (
 )
 from steelyard.local.apiserver.patch_refusals import of_patch
 from steelyard.local.apiserver.patching import STRATEGIC, patched
-from steelyard.local.apiserver.rendering import renderer
+from steelyard.local.apiserver.rendering import listed, renderer
 from steelyard.local.apiserver.selection import selection
 from steelyard.local.apiserver.watch import Watch
-from steelyard.types import Json
+from steelyard.types import Json, copied
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ class Rest:
         sent_patch = json_value(request.body) if sent == STRATEGIC else None
         try:
             raw = self.objects.update(
-                target.kind.stored, item, self._in(target, copy.deepcopy(new)), options, target.subresource
+                target.kind.stored, item, self._in(target, copied(new)), options, target.subresource
             )
         except Refusal as refusal:
             raise of_patch(refusal, new, strategic=sent_patch) from refusal
@@ -202,14 +200,14 @@ class Rest:
     # ---- deleting
 
     def _delete(self, request: Request, target: Target) -> Response:
+        deletion, options = deletion_options(request)
+        self._options(request, target, options)
         item = self.objects.item(target.kind, target.key)
-        deletion = deletion_of(request)
-        options = self._options(request, target, write_options(request, "DeleteOptions"))
-        options.sent |= _deletion_sent(deletion)
         raw, gone = self._deleted(target.kind.stored, item, deletion, options)
         if gone and not target.kind.returned:
             return Response(_success(target.kind, item), warnings=options.warnings)
-        return self._written(request, target, raw, options)
+        # A deletion that takes its dependents along and is not done yet is accepted.
+        return self._written(request, target, raw, options, 202 if deletion.cascades else 200)
 
     def _deleted(
         self, kind: ResourceType, item: Item, deletion: Deletion, options: Options
@@ -223,9 +221,8 @@ class Rest:
         # Kubernetes has neither: one request would empty the whole server.
         if kind.bucket == "namespaces" or (kind.namespaced and target.namespace is None):
             raise errors.method_not_allowed()
-        deletion = deletion_of(request)
-        options = self._options(request, target, write_options(request, "DeleteOptions"))
-        options.sent |= _deletion_sent(deletion)
+        deletion, options = deletion_options(request)
+        self._options(request, target, options)
         options.collection = True
         labels, fields = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
         selects = selection(kind, labels, fields)
@@ -233,21 +230,14 @@ class Rest:
         items = [
             item for item in self.objects.store.bucket(kind.bucket).items(target.namespace) if selects(item)
         ]
-        done: list[Any] = []
         admitted, refusal = self._admitted(kind.stored, items[: limit or None], options)
         for item in admitted:
-            raw, _ = self._deleted(kind.stored, item, deletion, options)
-            done.append(orjson.Fragment(raw))
+            self._deleted(kind.stored, item, deletion, options)
         if refusal is not None:
             raise refusal
-        metadata = {"resourceVersion": str(self.objects.store.version)}
-        content = {
-            "kind": kind.listed_as,
-            "apiVersion": kind.api_version,
-            "metadata": metadata,
-            "items": done,
-        }
-        return Response(orjson.dumps(content), warnings=options.warnings)
+        # As a list of them would have been before: nothing says what became of each.
+        metadata: Json = {"resourceVersion": str(self.objects.store.version)}
+        return Response(listed(kind, admitted, metadata), warnings=options.warnings)
 
     def _admitted(
         self, kind: ResourceType, items: list[Item], options: Options
@@ -277,15 +267,6 @@ _ORPHANS = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
 )
-
-
-def _deletion_sent(deletion: Deletion) -> Json:
-    """The options of a deletion as their object has them."""
-    fields: Json = {"gracePeriodSeconds": deletion.grace, "propagationPolicy": deletion.propagation or None}
-    conditions = {"uid": deletion.uid, "resourceVersion": deletion.version}
-    conditions = {name: value for name, value in conditions.items() if value}
-    fields["preconditions"] = conditions or None
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _success(kind: ResourceType, item: Item) -> bytes:

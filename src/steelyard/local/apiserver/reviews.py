@@ -85,7 +85,7 @@ class Reviews:
     def _access(self, kind: ResourceType, review: Json, user: User | None) -> Json:
         spec = mapping(review, "spec")
         if causes := _access_causes(spec, own=user is not None):
-            raise errors.is_invalid(kind.group, kind.kind, "", causes)
+            raise errors.is_invalid(kind.group, "", "", causes)  # of no kind, as on a real server
         if user is None:
             extra = tuple(sorted((key, tuple(values)) for key, values in mapping(spec, "extra").items()))
             user = User(spec.get("user") or "", tuple(sequence(spec, "groups")), spec.get("uid") or "", extra)
@@ -134,7 +134,7 @@ class Reviews:
         review["spec"] = {**spec}
         return {"user": {}, "error": "invalid bearer token"}
 
-    def request_token(self, request: Request, account: Item) -> Response:
+    def request_token(self, request: Request, account_kind: ResourceType, account: Item) -> Response:
         """`serviceaccounts/token`: a token of the account, bound to an object if asked."""
         if request.method != "POST":
             raise errors.method_not_allowed()
@@ -156,6 +156,18 @@ class Reviews:
             "expirationSeconds": seconds,
             "boundObjectRef": spec.get("boundObjectRef"),
         }
+        made = options.keep("token time", self.clock.stamp)
+        shown = {
+            "metadata": {
+                **metadata, "name": account.name, "namespace": account.namespace, "uid": account.uid,
+                "creationTimestamp": made,
+            },
+            "spec": spec,
+            "status": {"token": "", "expirationTimestamp": None},
+        }  # fmt: skip
+        self.objects.admission.admit_part(account_kind, account.key, shown, options, "token")
+        spec = mapping(shown, "spec")
+        seconds = spec.get("expirationSeconds") or seconds
         if cause := _seconds_cause(seconds):
             raise errors.is_invalid(AUTHENTICATION, "TokenRequest", "", [cause])
         bound = self._bound(account, spec["boundObjectRef"])
@@ -222,7 +234,8 @@ def _access_causes(spec: Json, *, own: bool) -> list[Cause]:
     text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
     if both[0] is not None and both[1] is not None:
         text = "cannot be specified in combination with resourceAttributes"
-        causes.append(errors.invalid("spec.nonResourceAttributes", both[1], text))
+        shown = {"Path": both[1].get("path") or "", "Verb": both[1].get("verb") or ""}  # as Go names them
+        causes.append(errors.invalid("spec.nonResourceAttributes", shown, text))
     elif both == (None, None):
         causes.append(errors.invalid("spec.resourceAttributes", None, text))
     if not own and not spec.get("user") and not spec.get("groups"):

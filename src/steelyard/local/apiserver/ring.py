@@ -5,6 +5,7 @@ The store appends committed changes; watches keep a cursor, which is a position,
 
 import asyncio
 from bisect import bisect_right
+from collections import deque
 from dataclasses import dataclass
 
 from steelyard.local.apiserver.item import Item
@@ -38,6 +39,7 @@ class Ring:
         self._changes: list[Change] = []
         self._first = 0  # position of the first change kept
         self._bytes = 0
+        self._ends: deque[int] = deque()  # positions at the last turns of `age`
         self._wake: asyncio.Future[None] | None = None
 
     def append(self, change: Change) -> None:
@@ -58,11 +60,26 @@ class Ring:
         ):
             size -= len(self._changes[count].new.raw)
             count += 1
-        if count:
+        self._drop(count)
+
+    def _drop(self, count: int) -> None:
+        if count > 0:
             self.floor = self._changes[count - 1].version
+            self._bytes -= sum(len(change.new.raw) for change in self._changes[:count])
             del self._changes[:count]
             self._first += count
-            self._bytes = size
+
+    def age(self, turns: int) -> bool:
+        """Forget the changes of so many turns ago, however few, so that a busy hour does not keep its memory.
+
+        Return whether some were forgotten.
+        """
+        self._ends.append(self._first + len(self._changes))
+        if len(self._ends) <= turns:
+            return False
+        count = self._ends.popleft() - self._first
+        self._drop(count)
+        return count > 0
 
     def compact(self) -> None:
         """Forget everything."""
@@ -84,6 +101,10 @@ class Ring:
         if cursor < self._first:
             raise Compacted
         return self._changes[cursor - self._first :], self._first + len(self._changes)
+
+    def goes_on(self, cursor: int) -> bool:
+        """Tell whether there are changes from `cursor` on."""
+        return cursor < self._first + len(self._changes)
 
     def since(self, version: int) -> list[Change]:
         """All changes after `version`; Compacted where some are forgotten."""

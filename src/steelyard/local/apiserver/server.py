@@ -53,15 +53,17 @@ class ApiServerConfig:
     port: int = 0
     faults: Faults = field(default_factory=Faults)
     figures: Figures = field(default_factory=Figures)
+    collects_garbage: bool = True  # else a controller does (`controllers/garbage/`)
 
 
 @dataclass(frozen=True)
 class RunningServer:
-    """Address of a running server, and the certificate authority that vouches for it."""
+    """Address of a running server, and the certificate authority that vouches for it; `core` answers in its process."""
 
     url: str
     ca: Path
     port: int
+    core: Core
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,11 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     Accounts(store, objects, registry, config.pki).complete()
     await store.settled()
     authentication = Authentication(config.tokens, AccountTokens(config.pki / "accounts.key", store, clock))
-    logs = PodLogs(config.pods, lambda item: store.get("pods", item.key))
+    logs = PodLogs(
+        config.pods,
+        lambda item: store.get("pods", item.key),
+        lambda node: store.get("nodes", ("", node)) is not None,
+    )
     core = Core(
         store,
         registry,
@@ -112,9 +118,8 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
         config.faults,
         config.figures,
     )
-    return Parts(
-        store, core, Lifecycle(objects, registry, config.faults), Expiry(store, clock, config.faults)
-    )
+    lifecycle = Lifecycle(objects, registry, config.faults, collects_garbage=config.collects_garbage)
+    return Parts(store, core, lifecycle, Expiry(store, clock, config.faults))
 
 
 @asynccontextmanager
@@ -137,7 +142,7 @@ async def serve(config: ApiServerConfig, clock: Clock | None = None) -> AsyncIte
         try:
             port = listener.sockets[0].getsockname()[1]
             host = f"[{config.host}]" if ":" in config.host else config.host
-            yield RunningServer(f"https://{host}:{port}", config.pki / "ca.crt", port)
+            yield RunningServer(f"https://{host}:{port}", config.pki / "ca.crt", port, parts.core)
         finally:
             for task in tasks:
                 task.cancel()

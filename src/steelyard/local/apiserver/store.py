@@ -19,6 +19,8 @@ from steelyard.types import Json
 log = logging.getLogger(__name__)
 Row = tuple[str, str, str, bytes | None]  # kind, namespace, name, JSON; without JSON the object goes
 Listener = Callable[[list[Change]], None]
+INDEXED_FROM = 64  # objects of a kind; fewer are looked through
+INDEXED_LABELS = 8  # of one kind, so that no client fills the memory with indexes
 
 
 class Database(Protocol):
@@ -30,6 +32,9 @@ class Database(Protocol):
     def commit(self, version: int, rows: Iterable[Row]) -> None:
         """All or nothing, durable when it returns."""
 
+    def give_back(self) -> bool:
+        """Give some free room back to the disk; return whether there is more to give."""
+
     def close(self) -> None: ...
 
 
@@ -40,6 +45,7 @@ class Bucket:
         self.ring = ring
         self.namespaces: dict[str, dict[str, Item]] = {}
         self.size = 0
+        self._labels: dict[str, dict[str, set[Key]]] = {}  # of labels asked for: by name and value
 
     def get(self, key: Key) -> Item | None:
         return self.namespaces.get(key[0], {}).get(key[1])
@@ -54,9 +60,46 @@ class Bucket:
             selected.extend(objects[name] for name in sorted(objects))
         return selected
 
+    def labelled(self, name: str, values: Iterable[str], namespace: str | None) -> list[Item] | None:
+        """Return the items with a label of one of these values, in order; None where all have to be looked at.
+
+        A controller lists the children of one owner by a label whose value is that owner's alone: without an index
+        each of a thousand owners would look at the children of all.
+        """
+        if name not in self._labels:
+            if self.size < INDEXED_FROM or len(self._labels) == INDEXED_LABELS:
+                return None
+            self._index(name)
+        by_value = self._labels[name]
+        keys = {key for value in values for key in by_value.get(value, ())}
+        chosen = sorted(key for key in keys if namespace is None or key[0] == namespace)
+        chosen.sort(key=lambda key: f"{key[0]}/")
+        return [self.namespaces[key[0]][key[1]] for key in chosen]
+
+    def _index(self, name: str) -> None:
+        by_value: dict[str, set[Key]] = {}
+        for objects in self.namespaces.values():
+            for item in objects.values():
+                if (value := item.labels.get(name)) is not None:
+                    by_value.setdefault(value, set()).add(item.key)
+        self._labels[name] = by_value
+
+    def _reindex(self, old: Item | None, new: Item | None) -> None:
+        for name, by_value in self._labels.items():
+            before, after = (item.labels.get(name) if item else None for item in (old, new))
+            if before == after:
+                continue
+            if old is not None and before is not None:
+                by_value[before].discard(old.key)
+                if not by_value[before]:
+                    del by_value[before]
+            if new is not None and after is not None:
+                by_value.setdefault(after, set()).add(new.key)
+
     def set(self, key: Key, item: Item | None) -> None:
         objects = self.namespaces.setdefault(key[0], {})
         self.size += (item is not None) - (key[1] in objects)
+        self._reindex(objects.get(key[1]), item)
         if item is not None:
             objects[key[1]] = item
             return
@@ -214,6 +257,15 @@ class Store:
                 listener(changes)
             except Exception:
                 log.exception("a commit was not heard")
+
+    def age(self, turns: int) -> bool:
+        """Forget the changes of so many turns ago; return whether there were some."""
+        forgotten = [bucket.ring.age(turns) for bucket in self._buckets.values()]
+        return any(forgotten)
+
+    def give_back(self) -> bool:
+        """Give some of the database's free room back to the disk; return whether there is more to give."""
+        return self._database is not None and not self.closed and self._database.give_back()
 
     def end_watches(self, kind: str) -> None:
         """The kind is served no more: whoever watches it is told by the end of the watch."""

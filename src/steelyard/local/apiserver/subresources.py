@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from steelyard.local.apiserver import errors
+from steelyard.local.apiserver import budgets, errors
 from steelyard.local.apiserver.bodies import read_object
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.kinds import field_of
@@ -16,11 +16,16 @@ from steelyard.types import Json, mapping, sequence
 
 def bind(objects: Objects, request: Request, target: Target) -> Response:
     binding, options = read_object(request, target.kind), write_options(request, "CreateOptions")
+    if field_of(binding, "metadata", "name") != target.name:
+        raise errors.bad_request("name in URL does not match name in Binding object")
+    binding["metadata"] = named(mapping(binding, "metadata"), target)
+    objects.admission.admit_part(target.kind, target.key, binding, options, "binding")
     # To a webhook a binding is no update of the Pod.
     options.answers = None
     node = field_of(binding, "target", "name")
     if not node:
-        raise errors.is_invalid("", "Binding", target.name, [errors.required("target.name")])
+        # As on a real server: a plain error of the handler, which is no Invalid.
+        raise errors.Refusal(500, "", "target.name: Required value")
     item = objects.item(target.kind, target.key)
     pod = item.parsed()
     uid = field_of(binding, "metadata", "uid")
@@ -47,10 +52,10 @@ def named_in_body(request: Request, target: Target) -> Target:
 def evict(objects: Objects, request: Request, target: Target) -> Response:
     """Delete a Pod, which says before that this says nothing about its program."""
     eviction, options = read_object(request, target.kind), write_options(request, "CreateOptions")
-    options.answers = None
     name = field_of(eviction, "metadata", "name") or target.name
     if name != target.name:
-        raise errors.bad_request(f"name in URL does not match name in Eviction object: {target.name}")
+        raise errors.bad_request("name in URL does not match name in Eviction object")
+    eviction["metadata"] = named(mapping(eviction, "metadata"), target)
     wanted = eviction.get("deleteOptions") or {}  # of any type still
     try:
         decode_fields(node_of(f"{META}DeleteOptions"), wanted, [])
@@ -58,16 +63,26 @@ def evict(objects: Objects, request: Request, target: Target) -> Response:
         text = f'Eviction in version "v1" cannot be handled as a Eviction: {error}'
         raise errors.bad_request(text) from error
     conditions = mapping(wanted, "preconditions")
+    options.dry_run |= bool(wanted.get("dryRun"))
+    objects.admission.admit_part(target.kind, target.key, eviction, options, "eviction")
+    options.answers = None
     item = objects.item(target.kind, target.key)
     deletion = Deletion(wanted.get("gracePeriodSeconds"), uid=str(conditions.get("uid") or ""))
     # Before the condition is written: what is refused leaves no trace.
     objects.check_preconditions(target.kind, item, deletion)
+    budgets.charge(objects, item.parsed(), dry_run=options.dry_run)
     if not (options.dry_run or item.deleting):
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
         _set_condition(objects, target, condition | {"message": "Eviction API: evicting"})
     # Read again: the condition was a write, and its version is another.
     objects.delete(target.kind, objects.item(target.kind, target.key), deletion, options)
     return _done()
+
+
+def named(metadata: Json, target: Target) -> Json:
+    """Return the metadata of what is sent to a Pod's subresource, with the Pod's own name and namespace."""
+    namespace, name = target.key
+    return {**metadata, "name": name, "namespace": namespace}
 
 
 def _done() -> Response:

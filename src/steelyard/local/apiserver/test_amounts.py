@@ -23,6 +23,7 @@ from steelyard.local.apiserver.amounts import amount
         ("0", "0"),
         ("0Mi", "0"),
         ("-1500m", "-1500m"),
+        ("-1u", "-1m"),
         ("1E", "1E"),
         ("5000E", "5000E"),
         ("0.1Ki", "102400m"),

@@ -1,6 +1,7 @@
 """Tests of the database file: its place, its permissions, and the message about a damaged one."""
 
 import contextlib
+import os
 import sqlite3
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from steelyard.local.apiserver.database import (
     file_system,
     refuse_network_file_system,
 )
+from steelyard.sqlite.presence import Presence
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0
@@ -96,17 +98,81 @@ def test_a_commit_is_written_through(tmp_path: Path) -> None:
     assert (tmp_path / "db").stat().st_mode & 0o077 == 0
 
 
-def test_a_file_that_is_mostly_free_shrinks_at_the_next_start(
+def fill_and_empty(database: SqliteDatabase, left: int) -> None:
+    """Write a hundred objects, and remove all but `left` of them."""
+    database.commit(2, [("configmaps", "default", f"c{number}", b"x" * 4096) for number in range(100)])
+    database.commit(3, [("configmaps", "default", f"c{number}", None) for number in range(left, 100)])
+
+
+def size(path: Path) -> int:
+    return path.stat().st_size + path.with_name(f"{path.name}-wal").stat().st_size
+
+
+def test_room_that_is_free_goes_back_to_the_disk_in_steps_while_the_file_is_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.local.apiserver.database.SPARE_BYTES", 1 << 16)
+    monkeypatch.setattr("steelyard.local.apiserver.database.SPARE_BYTES", 1 << 14)
+    monkeypatch.setattr("steelyard.local.apiserver.database.STEP_PAGES", 20)
+    database = SqliteDatabase(tmp_path / "db")
+    fill_and_empty(database, left=2)
+    full = size(tmp_path / "db")
+    steps = 1
+    while database.give_back():
+        steps += 1
+        assert steps < 100
+    assert steps > 3
+    assert size(tmp_path / "db") < full / 8
+    assert [row[2] for row in database.load()[1]] == ["c0", "c1"]
+    database.close()
+
+
+def test_whoever_watches_the_file_tells_room_that_went_back_from_a_file_that_was_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.local.apiserver.database.SPARE_BYTES", 1 << 14)
     path = tmp_path / "db"
-    first = SqliteDatabase(path)
-    first.commit(2, [("configmaps", "default", f"c{number}", b"x" * 4096) for number in range(100)])
-    first.commit(3, [("configmaps", "default", f"c{number}", None) for number in range(99)])
+    database = SqliteDatabase(path)
+    fill_and_empty(database, left=100)
+    database._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    presence, full = Presence(path), path.stat().st_size
+    fill_and_empty(database, left=20)
+    while database.give_back():
+        assert presence.fault() is None
+    assert presence.fault() is None
+    assert path.stat().st_size < full / 2
+    os.truncate(path, path.stat().st_size - 4096)
+    assert "was cut from" in str(presence.fault())
+    os.truncate(path, 0)
+    assert "was cut from" in str(presence.fault())
+    database.close()
+
+
+def test_little_free_room_is_kept(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "db")
+    fill_and_empty(database, left=2)
+    full = size(tmp_path / "db")
+    assert not database.give_back()
+    assert size(tmp_path / "db") == full
+    database.close()
+
+
+def test_a_file_of_an_older_version_shrinks_at_its_next_start_and_then_while_it_is_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.local.apiserver.database.SPARE_BYTES", 1 << 14)
+    path = tmp_path / "db"
+    with monkeypatch.context() as older:
+        older.setattr("steelyard.local.apiserver.database._INCREMENTAL", 0)
+        first = SqliteDatabase(path)
+    fill_and_empty(first, left=1)
     first.close()
     full = path.stat().st_size
     second = SqliteDatabase(path)
-    assert [row[2] for row in second.load()[1]] == ["c99"]
-    second.close()
+    assert [row[2] for row in second.load()[1]] == ["c0"]
     assert path.stat().st_size < full / 4
+    fill_and_empty(second, left=1)
+    full = size(path)
+    while second.give_back():
+        continue
+    assert size(path) < full / 4
+    second.close()

@@ -1,4 +1,4 @@
-"""New defaults of a definition are seen in the objects that were stored before it."""
+"""Objects that were stored before a definition's new form are seen in that form."""
 
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,23 @@ async def test_stored_objects_are_seen_with_the_defaults_of_today(tmp_path: Path
         "second": 5,
         "third": 7,
     }
+    # Fields that the definition has no more are not seen; they are still stored, and come back with it.
     await define(parts)
-    assert (await ask(parts, "GET", f"{THINGS}/a"))[1]["spec"] == {"given": 1, "first": 2, "second": 5}
+    assert (await ask(parts, "GET", f"{THINGS}/a"))[1]["spec"] == {"given": 1}
+    await define(parts, first=9)
+    assert (await ask(parts, "GET", f"{THINGS}/a"))[1]["spec"] == {"given": 1, "first": 2}
+    parts.store.close()
+
+
+async def test_a_definition_that_converts_by_a_webhook_is_refused(tmp_path: Path) -> None:
+    """A webhook that was never asked would leave every object in the form of another version."""
+    parts = await make_parts(ApiServerConfig(tmp_path / "db", tmp_path / "pki", {}), Clock())
+    client = {"url": "https://127.0.0.1:1/convert"}
+    webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+    wanted = spec() | {"conversion": {"strategy": "Webhook", "webhook": webhook}}
+    status, answer = await ask(parts, "POST", CRDS, {"metadata": {"name": "things.a.b"}, "spec": wanted})
+    assert status == 422
+    (cause,) = answer["details"]["causes"]
+    assert cause["field"] == "spec.conversion.strategy"
+    assert "this server converts by no webhook" in cause["message"]
     parts.store.close()

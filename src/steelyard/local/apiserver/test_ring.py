@@ -75,3 +75,17 @@ async def test_waiters_wake() -> None:
     ring.close()
     await asyncio.wait_for(last, 5)
     await asyncio.wait_for(ring.changed(60), 5)
+
+
+def test_what_is_old_is_forgotten_however_little_it_is() -> None:
+    ring = Ring(1)
+    ring.append(change(2))
+    assert [ring.age(2), ring.age(2)] == [False, False]
+    cursor = ring.cursor(1)
+    ring.append(change(3))
+    assert ring.age(2)
+    with pytest.raises(Compacted):
+        ring.read(cursor)
+    assert [known.version for known in ring.since(2)] == [3]
+    assert [ring.age(2), ring.age(2), ring.age(2)] == [False, True, False]
+    assert ring.since(3) == []

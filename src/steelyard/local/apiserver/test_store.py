@@ -1,15 +1,18 @@
 """The store: one commit per turn, nothing told before it, everything taken back when it fails."""
 
 import asyncio
+import tracemalloc
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from random import Random
 
 import orjson
 import pytest
 
 from steelyard.local.apiserver.database import JUMP, SqliteDatabase
+from steelyard.local.apiserver.item import item_of
 from steelyard.local.apiserver.ring import Change, Compacted
-from steelyard.local.apiserver.store import Row, Store
+from steelyard.local.apiserver.store import INDEXED_FROM, INDEXED_LABELS, Row, Store
 from steelyard.types import Json
 
 KIND = "configmaps"
@@ -38,6 +41,9 @@ class Recorder:
         if self.failing:
             raise OSError("the disk is full")
         self.commits.append(list(rows))
+
+    def give_back(self) -> bool:
+        return False
 
     def close(self) -> None:
         pass
@@ -161,3 +167,46 @@ async def test_an_earlier_moment_is_without_what_came_later() -> None:
     store.bucket(KIND).ring.compact()
     with pytest.raises(Compacted):
         store.items_at(KIND, "ns", moment)
+
+
+async def test_items_with_a_label_are_those_that_a_look_at_all_finds() -> None:
+    rng, store = Random(3), Store(None)
+    for turn in range(400):
+        made = obj(f"name-{rng.randrange(120):03d}")
+        made["metadata"] |= {
+            "namespace": rng.choice(["a", "a-b"]),
+            "labels": {"owner": str(rng.randrange(9))},
+        }
+        if rng.random() < 0.2:
+            del made["metadata"]["labels"]
+        if rng.random() < 0.2 and store.get(KIND, (made["metadata"]["namespace"], made["metadata"]["name"])):
+            store.remove(KIND, made)
+        else:
+            store.put(KIND, made)
+        for namespace in ("a", None):
+            chosen = store.bucket(KIND).labelled("owner", ["1", "2"], namespace)
+            wanted = [
+                item for item in store.bucket(KIND).items(namespace) if item.labels.get("owner") in ("1", "2")
+            ]
+            assert chosen == wanted or (chosen is None and turn < 200)
+
+
+async def test_indexes_are_bounded() -> None:
+    store = Store(None)
+    for number in range(INDEXED_FROM):
+        store.put(KIND, obj(f"name-{number}"))
+    answers = [store.bucket(KIND).labelled(f"label-{number}", ["1"], None) for number in range(20)]
+    assert answers == [[]] * INDEXED_LABELS + [None] * (20 - INDEXED_LABELS)
+
+
+def test_an_item_takes_no_more_than_its_bytes() -> None:
+    made = obj("one")
+    made["data"] = {f"key-{number}": "x" * 50 for number in range(60)}
+    made["metadata"]["resourceVersion"] = "1"
+    tracemalloc.start()
+    try:
+        items = [item_of(made) for _ in range(100)]
+        taken = tracemalloc.get_traced_memory()[0] / 100
+    finally:
+        tracemalloc.stop()
+    assert taken < len(items[0].raw) + 500

@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from typing import cast
 
 from aiohttp import WSMsgType, web
@@ -50,11 +49,13 @@ class Transport:
             answer.force_close()
             return answer
         headers = {name.lower(): value for name, value in request.headers.items()}
-        incoming = Request(request.method, request.path, dict(request.query), headers, body, user)
+        query = dict(request.query)
+        incoming = Request(
+            request.method, request.path, query, headers, body, user, several=_several(request, query)
+        )
         # SPDY, which older clients speak, comes by POST: it is told there that only WebSocket is served.
         if request.method in ("GET", "POST") and _SESSION.fullmatch(request.path):
-            several = {name: tuple(request.query.getall(name)) for name in request.query}
-            session = await self._core.session(replace(incoming, several=several))
+            session = await self._core.session(incoming)
             return _whole(session) if isinstance(session, Response) else await _connected(request, session)
         response = await self._core.handle(incoming)
         if isinstance(response.body, bytes):
@@ -65,6 +66,13 @@ class Transport:
         """Return who sent a request, None for a token that is not good."""
         certificate = request.transport.get_extra_info("peercert") if request.transport else None
         return self._authentication.user(certificate, request.headers.get("Authorization", ""))
+
+
+def _several(request: web.BaseRequest, query: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """All values of the parameters, where one of them came several times."""
+    if len(request.query) == len(query):
+        return {}
+    return {name: tuple(request.query.getall(name)) for name in query}
 
 
 async def _body(request: web.BaseRequest) -> bytes | None:

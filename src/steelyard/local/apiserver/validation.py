@@ -33,6 +33,7 @@ _PATTERNS = jsonschema_rs.RegexOptions()
 _FORMATS = ("byte", "date-time", "date", "email", "hostname", "ipv4", "ipv6", "uri", "uuid")
 _JSON_TYPE = {"dict": "object", "list": "array", "str": "string", "bool": "boolean", "int": "integer"}
 _JSON_TYPE |= {"float": "number", "NoneType": "null"}
+_MAX_INT64 = (1 << 63) - 1
 
 
 class Validator:
@@ -202,12 +203,16 @@ def _cause(error: "jsonschema_rs.ValidationError") -> Cause:
             items = "item" if limit == 1 else "items"
             return Cause(path, f"Too many: {count}: must have at most {limit} {items}", "FieldValueTooMany")
         case other:
+            bound = getattr(other, "multiple_of", None) or getattr(other, "limit", "")
             rule = _LIMITS.get(type(other).__name__.rpartition("_")[2])
             # The library's own message shows the value: braces in it are no fields to fill in.
-            bound = getattr(other, "multiple_of", None) or getattr(other, "limit", "")
             text = rule.format(limit=_number(bound)) if rule else error.message
             # Of a list or a map that is too small its size is shown.
             size = len(value) if isinstance(value, list | dict) and rule else None
+            if isinstance(bound, int | float) and bound > _MAX_INT64 and isinstance(value, int):
+                # As in Go, where such a factor becomes the lowest number.
+                value, body = -_MAX_INT64 - 1, f"factor MultipleOf declared for {path} must be positive:"
+                text = str(value)
             return invalid(path, value if size is None else size, f"{body} {text}")
 
 

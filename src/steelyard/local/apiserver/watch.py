@@ -78,7 +78,9 @@ class Watch:
             # A closed ring is read to its end first: the last changes, removals among them, still go out.
             if left <= 0 or (ring.closed and not changes):
                 return
-            await ring.changed(min(left, self.options.bookmark_seconds))
+            # While a reader was busy with the events, others may have come: the wait would be for those after them.
+            if not ring.goes_on(cursor):
+                await ring.changed(min(left, self.options.bookmark_seconds))
 
     def _event(self, change: Change) -> bytes:
         """Return the event of a change as a watcher of selected objects sees it."""

@@ -83,7 +83,8 @@ class AccountTokens:
                 return None
             if kind != "secret":
                 extra.append((f"{_EXTRA}{kind}-name", (claim[kind]["name"],)))
-                extra.append((f"{_EXTRA}{kind}-uid", (claim[kind]["uid"],)))
+                if uid := claim[kind].get("uid"):  # that of a node that was not there is not known
+                    extra.append((f"{_EXTRA}{kind}-uid", (uid,)))
         return account_user(namespace, account["name"], account["uid"], tuple(sorted(extra))), shared
 
     def _is_there(self, bucket: str, namespace: str, reference: Json) -> bool:

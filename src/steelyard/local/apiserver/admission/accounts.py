@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json, sequence
 
@@ -24,6 +25,11 @@ def add_account(store: Store, pod: Json, suffix: Callable[[], str]) -> None:
         return
     spec, metadata = pod.setdefault("spec", {}), pod["metadata"]
     name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
+    if faults := name_causes(name, "", "path"):
+        said = " ".join(fault.message.rpartition(": ")[2] for fault in faults)
+        text = f"error looking up service account {metadata['namespace']}/{name}: "
+        text += f'invalid resource name "{name}": [{said}]'
+        raise errors.forbidden("", "pods", _shown(metadata), text)
     item = store.get("serviceaccounts", (metadata["namespace"], name))
     if item is None:
         text = f'error looking up service account {metadata["namespace"]}/{name}: serviceaccount "{name}" not found'

@@ -11,6 +11,16 @@ from steelyard.local.apiserver.store import Store
 from steelyard.types import Json, mapping, sequence
 
 EXEMPT_GROUP = "admissionregistration.k8s.io"
+PARTS = {
+    "scale": ("autoscaling", "v1", "Scale"),
+    "binding": ("", "v1", "Binding"),
+    "eviction": ("policy", "v1", "Eviction"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+    "exec": ("", "v1", "PodExecOptions"),
+    "attach": ("", "v1", "PodAttachOptions"),
+    "portforward": ("", "v1", "PodPortForwardOptions"),
+}
+"""Kinds of what is sent to subresources, where they differ from the object's."""
 _META = "meta.k8s.io/v1"
 
 
@@ -18,7 +28,7 @@ _META = "meta.k8s.io/v1"
 class Attributes:
     """One write: what is done to which object, by whom."""
 
-    operation: str  # CREATE, UPDATE or DELETE
+    operation: str  # CREATE, UPDATE, DELETE or CONNECT
     kind: ResourceType  # as requested
     namespace: str
     name: str
@@ -56,15 +66,16 @@ def request_of(attributes: Attributes, called: Attributes, uid: str = "") -> Jso
     request["userInfo"] = options.user.info()
     request["object"], request["oldObject"] = called.obj, called.old
     request["dryRun"] = options.dry_run
-    request["options"] = {"kind": options.kind, "apiVersion": _META, **options.sent}
+    connects = attributes.operation == "CONNECT"
+    request["options"] = None if connects else {"kind": options.kind, "apiVersion": _META, **options.sent}
     return request
 
 
 def _kind(attributes: Attributes) -> Json:
-    if attributes.subresource == "scale":
-        return {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     kind = attributes.kind
-    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+    of_object = kind.group, kind.version, kind.kind
+    group, version, name = PARTS.get(attributes.subresource, of_object)
+    return {"group": group, "version": version, "kind": name}
 
 
 def _resource(kind: ResourceType) -> Json:

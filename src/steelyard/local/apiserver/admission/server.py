@@ -1,25 +1,31 @@
 """All of the admission of one server: the order in which its parts are asked. `objects.py` asks it at each write."""
 
 import ipaddress
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.access.components import check_components
 from steelyard.local.apiserver.access.escalation import check_escalation
 from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.admission import limits
 from steelyard.local.apiserver.admission.accounts import add_account
-from steelyard.local.apiserver.admission.attributes import Attributes
+from steelyard.local.apiserver.admission.attributes import PARTS, Attributes
+from steelyard.local.apiserver.admission.node_ports import NodePorts
 from steelyard.local.apiserver.admission.policies import Policies
+from steelyard.local.apiserver.admission.queues import add_queue
 from steelyard.local.apiserver.admission.quota import QuotaAdmission
+from steelyard.local.apiserver.admission.runtimes import check_runtime, set_runtime
 from steelyard.local.apiserver.admission.webhooks.dispatch import MUTATING, VALIDATING, Webhooks
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Cause
-from steelyard.local.apiserver.item import Item
+from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType, field_of, nothing
 from steelyard.local.apiserver.objects import Admission, Options, complete
 from steelyard.local.apiserver.priorities import assign_priority
+from steelyard.local.apiserver.rules.service_types import is_external_name
 from steelyard.local.apiserver.scale import scale_of, set_field
 from steelyard.local.apiserver.schema import drop_unknown
 from steelyard.local.apiserver.store import Store
@@ -27,6 +33,7 @@ from steelyard.types import Json, sequence
 
 PERMANENT = ("default", "kube-system", "kube-public")
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+CONNECTED = ("exec", "attach", "portforward")
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -45,6 +52,7 @@ class ServerAdmission(Admission):
         self._store, self._clock = store, clock
         self._rbac, self._webhooks, self._policies = rbac, webhooks, policies
         self._addresses = Addresses(store, service_network)
+        self._node_ports = NodePorts(store)
         self._quota = QuotaAdmission(store)
 
     def check_place(self, kind: ResourceType, obj: Json) -> None:
@@ -56,6 +64,8 @@ class ServerAdmission(Admission):
         if kind.bucket == "pods":
             assign_priority(self._store, obj | {"spec": obj.setdefault("spec", {})})
             add_account(self._store, obj, partial(options.keep, "account", self._clock.suffix))
+            set_runtime(self._store, obj)
+        add_queue(self._store, kind, obj)
 
     def mutates(self, kind: ResourceType, old: Json | None, options: Options) -> bool:
         limited = kind.bucket == "pods" and old is None and self._store.bucket(limits.BUCKET).size
@@ -90,13 +100,28 @@ class ServerAdmission(Admission):
         if not subresource:
             self._quota.admit(kind, obj, old, options)
 
+    def admit_part(
+        self, kind: ResourceType, key: Key, part: Json | None, options: Options, subresource: str
+    ) -> None:
+        group, version, name = PARTS[subresource]
+        if part is not None:
+            part["apiVersion"], part["kind"] = f"{group}/{version}".lstrip("/"), name
+        operation = "CONNECT" if subresource in CONNECTED else "CREATE"
+        attributes = Attributes(operation, kind, *key, part, None, options, subresource)
+        if options.answers is not None and self._webhooks.exist(MUTATING):
+            self._webhooks.mutate(attributes, lambda _: None)
+        self._ask_about(lambda: attributes)
+
     def _ask(
         self, kind: ResourceType, obj: Json | None, old: Json | None, options: Options, subresource: str
     ) -> None:
+        self._ask_about(lambda: attributes_of(kind, obj, old, options, subresource))
+
+    def _ask_about(self, facts: Callable[[], Attributes]) -> None:
         """Ask the policies first, which answer at once, and then the webhooks."""
         by_policy, by_webhook = self._policies.exist(), self._webhooks.exist(VALIDATING)
         if by_policy or by_webhook:
-            attributes = attributes_of(kind, obj, old, options, subresource)
+            attributes = facts()
             if by_policy:
                 self._policies.validate(attributes)
             if by_webhook:
@@ -104,10 +129,13 @@ class ServerAdmission(Admission):
 
     def _admit_whole(self, kind: ResourceType, obj: Json, old: Json | None, options: Options) -> None:
         check_escalation(self._rbac, kind, obj, old, options.user)
+        check_components(self._rbac, kind, obj, old, options.user)
         if kind.bucket == "pods" and old is None:
             assign_priority(self._store, obj)
+            check_runtime(self._store, obj)
         if kind.bucket == "services":
-            self._addresses.assign(kind, obj, old)
+            self._addresses.assign(kind, obj, old, options)
+            self._node_ports.assign(kind, obj, old, options)
         self._check_limits(kind, obj, old)
 
     def _limit_ranges(self, obj: Json) -> list[Json]:
@@ -216,12 +244,17 @@ class Addresses:
         self._network = ipaddress.ip_network(network)
         self._next = 1
 
-    def assign(self, kind: ResourceType, service: Json, old: Json | None) -> None:
+    def assign(self, kind: ResourceType, service: Json, old: Json | None, options: Options) -> None:
         spec = service["spec"]
+        if is_external_name(spec):
+            return
         before = field_of(old, "spec", "clusterIP")
         if not spec.get("clusterIP"):
-            # A headless Service stays one, and an address is kept, when a replacement does not name it.
-            spec["clusterIP"] = before or self._free()
+            # A headless Service stays one, and an address is kept, when a replacement does not name it. A new one is
+            # the same in all attempts at one request: webhooks have been shown it.
+            spec["clusterIP"] = before or options.keep("cluster address", self._free)
+            if not before and spec["clusterIP"] in self._used():
+                spec["clusterIP"] = self._free()
             spec["clusterIPs"] = [spec["clusterIP"]]
         # A Service that keeps its address is not asked whether that is free: it has it itself.
         elif not before and spec["clusterIP"] != "None":
@@ -247,9 +280,8 @@ class Addresses:
         detail = ""
         try:
             if ipaddress.ip_address(address) not in self._network:
-                detail = (
-                    f"failed to allocate IP {address}: the provided network does not match the current range"
-                )
+                detail = f"failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. "
+                detail += f"The range of valid IPs is {self._network}"
         except ValueError:
             detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
         if not detail and address in self._used():

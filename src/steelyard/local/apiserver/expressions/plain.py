@@ -10,7 +10,13 @@ from functools import lru_cache
 from typing import Any
 
 from steelyard.local.apiserver.expressions.functions import known_functions
-from steelyard.local.apiserver.expressions.program import BadExpression, Failed, Program, outside_literals
+from steelyard.local.apiserver.expressions.program import (
+    BadExpression,
+    Failed,
+    Program,
+    outside_literals,
+    placed,
+)
 
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|existsOne|map|filter)\(\s*(\w+)\s*,")
 _TYPES = frozenset(
@@ -30,7 +36,6 @@ _TYPES = frozenset(
     ]
 )
 _FIELD = re.compile(r"(?:object|oldObject|params)(?:\.[A-Za-z_]\w*)+")
-_PLACE = re.compile(r"<input>:(\d+):(\d+):")
 _NAMES: dict[type[Any], str] = {
     bool: "bool",
     str: "string",
@@ -59,19 +64,12 @@ def untyped(wanted: type[Any]) -> str:
     return f"must evaluate to {_NAMES[wanted]} but got dyn"
 
 
-def located(source: str, line: int, column: int) -> str:
-    """The line of a fault with a mark below it, as a real server shows it."""
-    return f"\n | {source.splitlines()[line - 1]}\n | {'.' * (column - 1)}^"
-
-
 def fault_of(source: str, names: Collection[str], wanted: type[Any] | None = None) -> str:
     """Why an expression over these variables cannot be evaluated here; empty where it can be."""
     try:
         program = compiled(source.strip())
     except BadExpression as error:
-        place = _PLACE.search(str(error))
-        where = located(source, int(place[1]), int(place[2])) if place else ""
-        return f"compilation failed: ERROR: {error}{where}"
+        return f"compilation failed: ERROR: {error}"
     bound = set(_BOUND.findall(program.code))
     unknown = sorted(program.variables - _TYPES - bound - set(names))
     if unknown == ["authorizer"]:
@@ -79,10 +77,8 @@ def fault_of(source: str, names: Collection[str], wanted: type[Any] | None = Non
     unknown = unknown or sorted(program.functions - known_functions())
     if unknown:
         match = re.search(rf"(?<![\w.]){re.escape(unknown[0])}\b", source)
-        start = match.start() if match else 0
-        line, column = source.count("\n", 0, start) + 1, start - source.rfind("\n", 0, start)
         text = f"undeclared reference to '{unknown[0]}' (in container '')"
-        return f"compilation failed: ERROR: <input>:{line}:{column}: {text}{located(source, line, column)}"
+        return f"compilation failed: ERROR: {placed(source, match.start() if match else 0, text)}"
     if wanted is not None and is_untyped(source):
         return untyped(wanted)
     # Without types this engine knows the type of a constant only.

@@ -53,7 +53,7 @@ class Program:
         except ValueError as error:
             text = str(error).partition("ERROR: ")[2] or str(error)
             # The user wrote `size`, and is told of no other name.
-            raise BadExpression(text.splitlines()[0].replace(SIZE, "size")) from error
+            raise BadExpression(_as_gos(text.replace(SIZE, "size"))) from error
         self.variables = frozenset(self._program.variables())
         self.functions = frozenset(
             function for function in self._program.functions() if function.isidentifier()
@@ -82,6 +82,19 @@ class Program:
             raise Failed(text, fault=undefined is not None) from error
         except (ValueError, ArithmeticError) as error:
             raise Failed(str(error).splitlines()[0]) from error
+
+
+def _as_gos(text: str) -> str:
+    """Return a message of the parser with its lines of the source as Go shows them."""
+    return "\n".join(f" {line}" if line.startswith("|") else line for line in text.splitlines())
+
+
+def placed(source: str, offset: int, fault: str) -> str:
+    """Return the message of a fault at an offset of an expression, as a real server shows it."""
+    before = source[:offset]
+    line, column = before.count("\n"), offset - (before.rfind("\n") + 1)
+    shown = source.split("\n")[line]
+    return f"<input>:{line + 1}:{column + 1}: {fault}\n | {shown}\n | {'.' * column}^"
 
 
 def nesting_of(code: str) -> int:
@@ -123,5 +136,5 @@ def outside_literals(source: str, change: Callable[[str], str]) -> str:
 
 
 def without_literals(source: str) -> str:
-    """The expression with empty texts, so that names in it are names."""
-    return _LITERAL.sub("''", source)
+    """The expression with blank texts, so that names in it are names; all else stays at its place."""
+    return _LITERAL.sub(lambda literal: f"'{' ' * (len(literal[0]) - 2)}'", source)

@@ -14,11 +14,12 @@ import orjson
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.expressions.functions import known_functions
 from steelyard.local.apiserver.expressions.path import leads_somewhere
-from steelyard.local.apiserver.expressions.program import BadExpression, Failed, Program
+from steelyard.local.apiserver.expressions.program import BadExpression, Failed, Program, placed
 from steelyard.local.apiserver.expressions.rule import IMMUTABLE, optional
 from steelyard.local.apiserver.expressions.values import cel_value, escaped, example, fields_of, is_loose
 from steelyard.types import Json
 
+_SCALARS = {"integer": "int", "number": "double", "boolean": "bool"}
 _REASONS = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"]
 _GO = ("Rule", "Message", "MessageExpression", "Reason", "FieldPath", "OptionalOldSelf")
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")
@@ -95,27 +96,33 @@ def _unknown(program: Program, schema: Json) -> str:
     bound = set(_BOUND.findall(program.code))
     names = sorted(program.variables - _NAMES - bound) or sorted(program.functions - known_functions())
     if names:
-        return f"undeclared reference to '{names[0]}' (in container '')"
+        place = re.search(rf"\b{re.escape(names[0])}\b", program.code)
+        text = f"undeclared reference to '{names[0]}' (in container '')"
+        return placed(program.source, place.start(), text) if place else text
     for match in _PATH.finditer(program.code):
         if match[1] == "self" and (missing := _missing(schema, match[2].split(".")[1:])):
-            return f"undefined field '{missing}'"
+            index, text = missing
+            dots = [at for at, sign in enumerate(match[0]) if sign == "."]
+            return placed(program.source, match.start() + dots[index], text)
     return ""
 
 
-def _missing(schema: Json, names: list[str]) -> str:
-    """The first of these names that the schema has no field of."""
-    for name in names:
+def _missing(schema: Json, names: list[str]) -> tuple[int, str] | None:
+    """The first of these names that the schema has no field of, by its index, and the fault."""
+    for index, name in enumerate(names):
         if schema.get("x-kubernetes-int-or-string"):
-            return ""
+            return None
+        if (kind := schema.get("type")) in _SCALARS:
+            return index, f"type '{_SCALARS[kind]}' does not support field selection"
         extra = schema.get("additionalProperties")
         if isinstance(extra, dict):
             schema = extra
             continue
         fields = {escaped(field): below for field, below in fields_of(schema).items()}
         if name not in fields:
-            return name
+            return index, f"undefined field '{name}'"
         schema = fields[name]
-    return ""
+    return None
 
 
 def _examples(program: Program, rule: Json, schema: Json) -> dict[str, Any]:

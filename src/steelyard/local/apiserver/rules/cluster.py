@@ -11,6 +11,7 @@ from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.environment import data_key_causes
 from steelyard.types import Json, mapping, sequence
 
+FINALIZER = "kubernetes"  # of namespaces
 _MAX_BYTES = 1 << 20
 
 
@@ -107,9 +108,21 @@ def _check_node(node: Json, old: Json | None) -> list[Cause]:
     return causes
 
 
+def _default_node(node: Json) -> None:
+    defaults(node, spec={})
+    spec = node["spec"]
+    blocks, block = sequence(spec, "podCIDRs"), spec.get("podCIDR")
+    # Two fields for one thing: the older one is the first of the newer ones.
+    if block and block not in blocks[:1]:
+        spec["podCIDRs"] = [block]
+    elif blocks and not block:
+        spec["podCIDR"] = blocks[0]
+
+
 def _prepare_namespace(obj: Json) -> None:
     # It keeps the namespace until it is empty (`lifecycle.py`).
-    obj["spec"] = {"finalizers": ["kubernetes"]}
+    finalizers = sequence(obj, "spec", "finalizers")
+    obj["spec"] = {"finalizers": finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]}
     obj["status"] = {"phase": "Active"}
 
 
@@ -119,6 +132,15 @@ def _default_namespace(obj: Json) -> None:
         **labels_of(obj),
         "kubernetes.io/metadata.name": obj["metadata"].get("name", ""),
     }
+
+
+def _check_namespace_status(obj: Json, old: Json | None) -> list[Cause]:
+    phase, deleting = field_of(obj, "status", "phase") or "", "deletionTimestamp" in obj["metadata"]
+    if phase and (phase == "Terminating") != deleting:
+        wanted, state = ("Terminating", "not empty") if deleting else ("Active", "empty")
+        text = f"may only be '{wanted}' if `deletionTimestamp` is {state}"
+        return [invalid("status.Phase", phase, text)]
+    return []
 
 
 def _check_lease(obj: Json, old: Json | None) -> list[Cause]:
@@ -133,6 +155,8 @@ def _check_lease(obj: Json, old: Json | None) -> list[Cause]:
 
 CONFIG_MAP = Rules(check=_check_config_map)
 SECRET = Rules(default=_default_secret, check=_check_secret, warn=_warn_of_secret)
-NAMESPACE = Rules(prepare=_prepare_namespace, default=_default_namespace)
-NODE = Rules(default=lambda obj: defaults(obj, spec={}), check=_check_node, warn=_warn_of_node)
+NAMESPACE = Rules(
+    prepare=_prepare_namespace, default=_default_namespace, status_check=_check_namespace_status
+)
+NODE = Rules(default=_default_node, check=_check_node, warn=_warn_of_node)
 LEASE = Rules(check=_check_lease)

@@ -5,12 +5,9 @@ import re
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.fields import amount_of, needed, quantity_causes
+from steelyard.schema.object_names import data_key_faults, variable_faults
 from steelyard.types import Json, sequence
 
-_NAME = re.compile("[ -<>-~]+")
-_NAME_TEXT = (
-    "a valid environment variable name must consist only of printable ASCII characters other than '='"
-)
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef")
 _OBJECT = ("metadata.name", "metadata.namespace", "metadata.uid")
 _POD = (
@@ -22,11 +19,6 @@ _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]", re.DOTALL)
 _RESOURCES = [
     f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
 ]
-_KEY = re.compile(r"[-._a-zA-Z0-9]+")
-KEY_TEXT = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',"
-    "  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
 
 
 def env_causes(container: Json, path: str) -> list[Cause]:
@@ -41,8 +33,8 @@ def env_causes(container: Json, path: str) -> list[Cause]:
 def _variable_causes(variable: Json, path: str) -> list[Cause]:
     name, source = variable.get("name") or "", variable.get("valueFrom")
     causes = needed(variable, path, "name")
-    if name and not _NAME.fullmatch(name):
-        causes.append(invalid(f"{path}.name", name, _NAME_TEXT))
+    if name:
+        causes += [invalid(f"{path}.name", name, fault) for fault in variable_faults(name)]
     if source is None:
         return causes
     path = f"{path}.valueFrom"
@@ -71,13 +63,7 @@ def _source_causes(way: str, source: Json, path: str) -> list[Cause]:
 
 def data_key_causes(key: str, path: str) -> list[Cause]:
     """The key of a ConfigMap's or a Secret's data."""
-    if len(key) > 253:
-        return [invalid(path, key, "must be no more than 253 characters")]
-    if not _KEY.fullmatch(key):
-        return [invalid(path, key, KEY_TEXT)]
-    if key in (".", ".."):
-        return [invalid(path, key, f"must not be '{key}'")]
-    return [invalid(path, key, "must not start with '..'")] if key.startswith("..") else []
+    return [invalid(path, key, fault) for fault in data_key_faults(key)]
 
 
 def field_causes(source: Json, path: str, fields: tuple[str, ...]) -> list[Cause]:
@@ -125,8 +111,8 @@ def _from_causes(source: Json, container: str, path: str) -> list[Cause]:
         text = "may not have more than one field specified at a time"
         causes.append(invalid(f"{container}.envFrom", "", text))
     prefix = source.get("prefix") or ""
-    if prefix and not _NAME.fullmatch(prefix):
-        causes.append(invalid(f"{path}.prefix", prefix, _NAME_TEXT))
+    if prefix:
+        causes += [invalid(f"{path}.prefix", prefix, fault) for fault in variable_faults(prefix)]
     for way in chosen:
         name = source[way].get("name") or ""
         causes += name_causes(name, f"{path}.{way}.name") if name else [required(f"{path}.{way}.name")]

@@ -1,7 +1,8 @@
 """Events of the core group, and the same events as `events.k8s.io` names their fields."""
 
-from steelyard.local.apiserver.errors import Cause, invalid
+from steelyard.local.apiserver.errors import Cause, invalid, required
 from steelyard.local.apiserver.kinds import Rules, field_of
+from steelyard.local.apiserver.names import key_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.types import Json
 
@@ -24,13 +25,52 @@ def _default(event: Json) -> None:
 
 
 def _check(event: Json, old: Json | None) -> list[Cause]:
-    namespace = field_of(event, "involvedObject", "namespace") or ""
-    # An event about an object without a namespace is kept in `default`.
-    if namespace != event["metadata"]["namespace"] and (
-        namespace or event["metadata"]["namespace"] != "default"
-    ):
+    namespace, own = field_of(event, "involvedObject", "namespace") or "", event["metadata"]["namespace"]
+    if event.get("eventTime"):
+        differs = not namespace and own not in ("default", "kube-system")
+    else:
+        # An event about an object without a namespace is kept in `default`.
+        differs = namespace != own and bool(namespace or own != "default")
+    if differs:
         return [invalid("involvedObject.namespace", namespace, "does not match event.namespace")]
     return []
+
+
+_MOST = 128  # characters of a name in an event
+_MOST_OF_NOTE = 1024
+
+
+def check_core(event: Json, old: Json | None) -> list[Cause]:
+    """Faults of a new event of the core group."""
+    return _timed_causes(event, "reportingComponent") if event.get("eventTime") else []
+
+
+def check_new(event: Json, old: Json | None) -> list[Cause]:
+    """Faults of a new event of `events.k8s.io`, which has one time and no fields of old."""
+    causes = _timed_causes(event, "reportingController") if event.get("eventTime") else []
+    if not event.get("eventTime"):
+        causes.append(required("eventTime"))
+    if (kind := event.get("type") or "") not in ("Normal", "Warning"):
+        causes.append(invalid("type", "", f"has invalid value: {kind}"))
+    for name in ("firstTimestamp", "lastTimestamp", "count", "source"):
+        if event.get(name):
+            causes.append(invalid(name, "", "needs to be unset"))
+    return causes
+
+
+def _timed_causes(event: Json, controller: str) -> list[Cause]:
+    """Faults of an event with a time, in either group."""
+    name = event.get("reportingComponent") or ""
+    causes = ([] if name else [required(controller)]) + key_causes(name, controller)
+    for field in ("reportingInstance", "action", "reason"):
+        value = event.get(field) or ""
+        if not value:
+            causes.append(required(field))
+        if len(value.encode()) > _MOST:
+            causes.append(invalid(field, "", f"can have at most {_MOST} characters"))
+    if len((event.get("message") or "").encode()) > _MOST_OF_NOTE:
+        causes.append(invalid("message", "", f"can have at most {_MOST_OF_NOTE} characters"))
+    return causes
 
 
 def as_new(event: Json) -> Json:

@@ -1,7 +1,10 @@
 """Pods: what a Pod's spec is completed with, and what is refused in it. Workloads use both for their templates."""
 
+from collections.abc import Callable
+
 from steelyard.kube.objects import spec_of, status_of
 from steelyard.kube.pods import containers_of
+from steelyard.local.apiserver.amounts import Amounts, added, amounts, texts
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import key_causes, labels_causes, name_causes
@@ -22,6 +25,7 @@ from steelyard.local.apiserver.rules.fields import (
     is_ip,
 )
 from steelyard.local.apiserver.rules.placement import AFFINITY, GATES, SPREAD, TOLERATIONS
+from steelyard.local.apiserver.rules.resources import is_of_pods, pod_resource_causes
 from steelyard.local.apiserver.rules.table import (
     Rule,
     causes_by,
@@ -104,7 +108,7 @@ def pod_spec_causes(spec: Json, path: str) -> list[Cause]:
             elif field == "initContainers":
                 causes += init_container_causes(container, where)
         causes += host_port_causes(containers, f"{path}.containers") if field == "containers" else []
-    return causes + causes_by(_SPEC, spec, path)
+    return causes + pod_resource_causes(spec, path) + causes_by(_SPEC, spec, path)
 
 
 def _process_causes(spec: Json, path: str) -> list[Cause]:
@@ -189,7 +193,7 @@ _SPEC: tuple[Rule, ...] = (
 )
 
 
-def _tolerate_the_node(spec: Json) -> None:
+def tolerate_the_node(spec: Json) -> None:
     """A Pod stays five minutes on a node that is lost, unless it says otherwise: every server adds this."""
     tolerations = sequence(spec, "tolerations")
     for key in _LOST:
@@ -211,22 +215,30 @@ def grace_warnings(spec: Json, path: str) -> list[str]:
 
 
 def _prepare(pod: Json) -> None:
-    _tolerate_the_node(pod.setdefault("spec", {}))
+    tolerate_the_node(pod.setdefault("spec", {}))
     pod["status"] = {"phase": "Pending", "qosClass": _quality(spec_of(pod))}
 
 
 def _quality(spec: Json) -> str:
     """The class of service by requests and limits."""
     containers = containers_of(spec)
-    resources = [mapping(container, "resources") for container in containers]
-    if not any((amounts.get("requests") or amounts.get("limits")) for amounts in resources):
+    resources = [
+        [_counted(mapping(container, "resources", name)) for name in ("limits", "requests")]
+        # Resources of the whole Pod, also empty ones, count alone.
+        for container in (containers if spec.get("resources") is None else [spec])
+    ]
+    if not any(limits or requests for limits, requests in resources):
         return "BestEffort"
-    for amounts in resources:
-        limits, requests = mapping(amounts, "limits"), mapping(amounts, "requests")
+    for limits, requests in resources:
         # Guaranteed takes limits of both in every container, and no request below them.
         if not {"cpu", "memory"} <= limits.keys() or any(requests.get(k, v) != v for k, v in limits.items()):
             return "Burstable"
     return "Guaranteed"
+
+
+def _counted(amounts: Json) -> Json:
+    """Amounts of what counts for the class of service: devices do not."""
+    return {name: amounts[name] for name in ("cpu", "memory") if amounts.get(name) not in (None, "0")}
 
 
 def _default(pod: Json) -> None:
@@ -234,10 +246,28 @@ def _default(pod: Json) -> None:
     complete_pod_spec(spec)
     defaults(spec, serviceAccountName="default", serviceAccount="default", enableServiceLinks=True)
     for container in containers_of(spec):
-        resources = container["resources"]
-        # Kubernetes' rule: what is limited is requested as much, unless it is requested otherwise.
-        for name, limit in mapping(resources, "limits").items():
-            resources.setdefault("requests", {}).setdefault(name, limit)
+        _request_limits(container["resources"])
+    if whole := mapping(spec, "resources"):
+        _request_of_containers(whole, sequence(spec, "containers"))
+        _request_limits(whole, is_of_pods)
+
+
+def _request_limits(resources: Json, is_defaulted: Callable[[str], bool] = bool) -> None:
+    """Request as much as is allowed, unless it is requested otherwise."""
+    for name, limit in mapping(resources, "limits").items():
+        if not is_defaulted(name):
+            continue
+        resources.setdefault("requests", {}).setdefault(name, limit)
+
+
+def _request_of_containers(whole: Json, containers: list[Json]) -> None:
+    """Let a Pod with resources of its own request what its containers do."""
+    total: Amounts = {}
+    for container in containers:
+        total = added(total, amounts(mapping(container, "resources", "requests")))
+    for name, amount in texts(total).items():
+        if name in ("cpu", "memory"):
+            whole.setdefault("requests", {}).setdefault(name, amount)
 
 
 def _check(pod: Json, old: Json | None) -> list[Cause]:
@@ -294,6 +324,17 @@ def _check_status(pod: Json, old: Json | None) -> list[Cause]:
     return causes
 
 
+def _keep_status(pod: Json, old: Json) -> None:
+    """Keep what a kubelet that writes a status may not know."""
+    owners = old["metadata"].get("ownerReferences")
+    pod["metadata"].pop("ownerReferences", None)
+    if owners:
+        pod["metadata"]["ownerReferences"] = owners
+    quality = status_of(old).get("qosClass")
+    if quality and isinstance(status := pod.setdefault("status", {}), dict):
+        status["qosClass"] = status.get("qosClass") or quality
+
+
 def _frozen(spec: Json) -> Json:
     """Return the part of a Pod's spec that never changes."""
     kept = {key: value for key, value in spec.items() if key not in _MAY_CHANGE}
@@ -307,4 +348,11 @@ def _warn(pod: Json) -> list[str]:
     return grace_warnings(pod["spec"], "spec")
 
 
-POD = Rules(prepare=_prepare, default=_default, check=_check, status_check=_check_status, warn=_warn)
+POD = Rules(
+    prepare=_prepare,
+    default=_default,
+    check=_check,
+    status_check=_check_status,
+    keep_status=_keep_status,
+    warn=_warn,
+)

@@ -1,14 +1,13 @@
-"""Requests and limits of a container: names, amounts, and how the two relate."""
+"""Requests and limits of a container and of a whole Pod: names, amounts, and how the two relate."""
 
-from steelyard.local.apiserver.errors import Cause, invalid, required
-from steelyard.local.apiserver.names import key_causes
+from steelyard.local.apiserver.amounts import Amounts, added, amount, largest
+from steelyard.local.apiserver.amounts import amounts as parsed_amounts
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.rules.fields import amount_of, quantity_causes
-from steelyard.types import Json, mapping
+from steelyard.schema.object_names import huge_pages_faults, is_counted, resource_name_faults
+from steelyard.types import Json, mapping, sequence
 
-_STANDARD = ("cpu", "memory", "ephemeral-storage")
-_COUNTED = (
-    "pods", "services", "secrets", "configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas",
-)  # fmt: skip
+_OF_PODS = ["cpu", "hugepages-", "memory"]
 
 
 def resource_causes(resources: Json, path: str) -> list[Cause]:
@@ -17,40 +16,84 @@ def resource_causes(resources: Json, path: str) -> list[Cause]:
     for field, amounts in (("limits", limits), ("requests", requests)):
         for name, value in amounts.items():
             where = f"{path}.{field}[{name}]"
-            causes += _name_causes(name, where)
-            causes += quantity_causes(value, where, whole=_is_counted(name))
+            causes += [invalid(where, name, text) for text in resource_name_faults(name)]
+            causes += quantity_causes(value, where, whole=is_counted(name))
+            if name.startswith("hugepages-"):
+                faults = huge_pages_faults(name, amount_of(value))
+                causes += [invalid(where, str(value), f"{value} {fault}") for fault in faults]
     for name, value in requests.items():
         if name in limits:
             causes += _pair_causes(name, value, limits[name], path)
         # A device cannot be promised twice: what is requested of it is also its limit.
-        elif _is_counted(name) and "/" in name:
+        elif is_counted(name) and "/" in name:
             text = "Limit must be set for non overcommitable resources"
             causes.append(required(f"{path}.limits", text))
+    names = {*limits, *requests}
+    if any(name.startswith("hugepages-") for name in names) and not names & {"cpu", "memory"}:
+        causes.append(forbidden_field(path, "HugePages require cpu or memory"))
     return causes
+
+
+def is_of_pods(resource: str) -> bool:
+    """Tell whether a Pod may have an amount of its own of this resource."""
+    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
+
+
+def pod_resource_causes(spec: Json, path: str) -> list[Cause]:
+    """Faults of the resources of a whole Pod, which all its containers share."""
+    resources, where = mapping(spec, "resources"), f"{path}.resources"
+    if not resources:
+        return []
+    causes: list[Cause] = []
+    if resources.get("claims") is not None:
+        causes.append(forbidden_field(f"{where}.claims", "claims cannot be set for Resources at pod-level"))
+    for field in ("limits", "requests"):
+        for name in mapping(resources, field):
+            if not is_of_pods(name) and not resource_name_faults(name):
+                causes.append(unsupported(f"{where}.{field}[{name}]", name, _OF_PODS))
+    causes += resource_causes(resources, where)
+    # Amounts that cannot be read are refused already, where they stand.
+    return causes or _sum_causes(spec, where)
+
+
+def _sum_causes(spec: Json, path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    requests, limits = (mapping(spec["resources"], field) for field in ("requests", "limits"))
+    try:
+        total = _requests_of_containers(spec)
+        for name, wanted in total.items():
+            if name in requests and wanted.number > amount(requests[name]).number:
+                text = f"must be greater than or equal to aggregate container requests of {wanted}"
+                causes.append(invalid(f"{path}.requests[{name}]", str(requests[name]), text))
+        for index, container in enumerate(sequence(spec, "containers")):
+            for name, limit in mapping(container, "resources", "limits").items():
+                if name in limits and amount(limit).number > amount(limits[name]).number:
+                    text = f"must be less than or equal to pod limits of {limits[name]}"
+                    causes.append(invalid(f"{path}.containers[{index}][{name}].limits", str(limit), text))
+    except ValueError:
+        return []  # of a container, which is refused for it
+    return causes
+
+
+def _requests_of_containers(spec: Json) -> Amounts:
+    """The most that containers request at one time: those that run on, or one that is run before them."""
+    running: Amounts = {}
+    for container in sequence(spec, "containers"):
+        running = added(running, parsed_amounts(mapping(container, "resources", "requests")))
+    sidecars: Amounts = {}
+    at_start: list[Amounts] = []
+    for container in sequence(spec, "initContainers"):
+        own = parsed_amounts(mapping(container, "resources", "requests"))
+        if container.get("restartPolicy") == "Always":
+            sidecars, running = added(sidecars, own), added(running, own)
+        at_start.append(sidecars if container.get("restartPolicy") == "Always" else added(sidecars, own))
+    return largest([running, *at_start])
 
 
 def _pair_causes(name: str, request: object, limit: object, path: str) -> list[Cause]:
     where = f"{path}.requests"
-    if _is_counted(name) and amount_of(request) != amount_of(limit):
+    if is_counted(name) and amount_of(request) != amount_of(limit):
         return [invalid(where, str(request), f"must be equal to {name} limit of {limit}")]
     if amount_of(request) > amount_of(limit):
         return [invalid(where, str(request), f"must be less than or equal to {name} limit of {limit}")]
     return []
-
-
-def _is_counted(name: str) -> bool:
-    """Counted in pieces: all but Kubernetes' own."""
-    # A name without a domain, or in Kubernetes' own, is of Kubernetes; all other names are of devices.
-    return name in _COUNTED or ("/" in name and "kubernetes.io/" not in name)
-
-
-def _name_causes(name: str, path: str) -> list[Cause]:
-    causes = key_causes(name, path)
-    if "/" in name:
-        return causes
-    huge = name.startswith("hugepages-")
-    if not causes and name not in (*_STANDARD, *_COUNTED) and not huge:
-        causes.append(invalid(path, name, "must be a standard resource type or fully qualified"))
-    if name not in _STANDARD and not huge:
-        causes.append(invalid(path, name, "must be a standard resource for containers"))
-    return causes

@@ -79,7 +79,8 @@ def _check_autoscaler(obj: Json, old: Json | None) -> list[Cause]:
 def _metric_causes(metric: Json, path: str) -> list[Cause]:
     kind, where = metric.get("type") or "", f"{path}.type"
     causes = [] if kind else [required(where, "must specify a metric source type")]
-    return causes if kind in _SOURCES else [*causes, unsupported(where, kind, _SOURCES)]
+    # A real server looks twice at an unknown type.
+    return causes if kind in _SOURCES else [*causes, *[unsupported(where, kind, _SOURCES)] * 2]
 
 
 _SOURCES = ["ContainerResource", "External", "Object", "Pods", "Resource"]

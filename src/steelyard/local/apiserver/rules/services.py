@@ -1,13 +1,14 @@
-"""Services: of type ClusterIP only, with an address or headless. Addresses are given out by `admission/server.py`."""
+"""Services: with an address, headless, or another name. `service_types.py` has what their type means."""
 
 import ipaddress
 
 import orjson
 
 from steelyard.kube.objects import spec_of
-from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
+from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import key_causes, labels_causes, name_causes
+from steelyard.local.apiserver.rules import service_types as types
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import PROTOCOLS, duplicates, ip_causes, one_of, port_number
 from steelyard.local.apiserver.rules.fields import port as any_port
@@ -21,14 +22,10 @@ def _prepare(service: Json) -> None:
 
 def _default(service: Json) -> None:
     spec = service.setdefault("spec", {})
-    defaults(
-        spec, type="ClusterIP", sessionAffinity="None", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack"
-    )
-    defaults(spec, internalTrafficPolicy="Cluster")
+    defaults(spec, type="ClusterIP", sessionAffinity="None")
+    types.add_type_defaults(spec)
     if spec["sessionAffinity"] == "ClientIP":
         defaults(spec, sessionAffinityConfig={"clientIP": {"timeoutSeconds": 10_800}})
-    if sequence(spec, "externalIPs"):
-        defaults(spec, externalTrafficPolicy="Cluster")
     for port in sequence(spec, "ports"):
         defaults(port, protocol="TCP")
         if not port.get("targetPort") and port.get("port"):
@@ -39,28 +36,25 @@ def _default(service: Json) -> None:
 
 def _check(service: Json, old: Json | None) -> list[Cause]:
     spec = service["spec"]
-    if spec["type"] not in _TYPES:
-        return [unsupported("spec.type", spec["type"], _TYPES)]
-    if spec["type"] == "ExternalName" and not spec.get("externalName"):
-        return [required("spec.externalName")]
-    if spec["type"] != "ClusterIP":
-        # Nothing would listen on a port of the node, nor answer for another name.
-        return [unsupported("spec.type", spec["type"], ["ClusterIP"])]
+    if spec["type"] not in types.TYPES:
+        return [unsupported("spec.type", spec["type"], types.TYPES)]
     causes = labels_causes(mapping(spec, "selector"), "spec.selector")
     ports = sequence(spec, "ports")
     # A headless Service only gives names to its Pods, and forwards no port.
-    if not ports and spec.get("clusterIP") != "None":
+    if not ports and spec.get("clusterIP") != "None" and not types.is_external_name(spec):
         causes.append(required("spec.ports"))
     for index, port in enumerate(ports):
         causes += _port_causes(port, f"spec.ports[{index}]", several=len(ports) > 1)
     causes += duplicates((port.get("name") or "" for port in ports), "spec.ports", "name", empty=True)
-    causes += _twice(ports)
+    causes += _twice(ports) + types.node_port_causes(spec)
     causes += one_of(spec["sessionAffinity"], "spec.sessionAffinity", ["ClientIP", "None"])
     for index, address in enumerate(sequence(spec, "externalIPs")):
         causes += ip_causes(address, f"spec.externalIPs[{index}]") or _loopback(
             address, f"spec.externalIPs[{index}]"
         )
-    causes += _addresses(spec) + causes_by(_CLUSTER_IP, spec, "spec")
+    if types.is_external_name(spec):
+        return causes + types.external_name_causes(spec)
+    causes += _addresses(spec) + types.type_causes(spec) + causes_by(_CLUSTER_IP, spec, "spec")
     before = spec_of(old)
     # Clients have resolved the Service's name to this address, and go on calling it.
     if before.get("clusterIP") and spec.get("clusterIP") and spec["clusterIP"] != before["clusterIP"]:
@@ -85,18 +79,6 @@ def _addresses(spec: Json) -> list[Cause]:
     return causes
 
 
-def _only(name: str, text: str, *, forbidden: bool = False) -> Rule:
-    """A field that a Service within the cluster alone may not have."""
-
-    def rule(spec: Json, path: str) -> list[Cause]:
-        value, where = spec.get(name), f"{path}.{name}"
-        if not value:
-            return []
-        return [forbidden_field(where, text) if forbidden else invalid(where, value, text)]
-
-    return rule
-
-
 def _families(spec: Json, path: str) -> list[Cause]:
     if spec.get("ipFamilyPolicy") != "RequireDualStack":
         return []
@@ -106,20 +88,15 @@ def _families(spec: Json, path: str) -> list[Cause]:
 
 def _traffic(spec: Json, path: str) -> list[Cause]:
     value = spec.get("externalTrafficPolicy")
-    # With addresses from outside it is reached from there, too.
-    if value is None or sequence(spec, "externalIPs"):
+    if value is None or types.is_reached_from_outside(spec):
         return choice("externalTrafficPolicy", "Cluster", "Local")(spec, path)
     text = "may only be set for externally-accessible services"
     return [invalid(f"{path}.externalTrafficPolicy", value, text)]
 
 
-_TYPES = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]
-_OUTSIDE = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
 _CLUSTER_IP: tuple[Rule, ...] = (
     choice("ipFamilyPolicy", "PreferDualStack", "RequireDualStack", "SingleStack"),
     _families,
-    _only("loadBalancerClass", "may only be used when `type` is 'LoadBalancer'", forbidden=True),
-    _only("healthCheckNodePort", _OUTSIDE),
     _traffic,
     choice("internalTrafficPolicy", "Cluster", "Local"),
     choice("trafficDistribution", "PreferClose", "PreferSameZone", "PreferSameNode"),
@@ -127,7 +104,7 @@ _CLUSTER_IP: tuple[Rule, ...] = (
 
 
 def _warn(service: Json) -> list[str]:
-    if not service["spec"].get("externalName"):
+    if not service["spec"].get("externalName") or types.is_external_name(service["spec"]):
         return []
     return ['spec.externalName is ignored when spec.type is not "ExternalName"']
 
@@ -155,14 +132,12 @@ def _port_causes(port: Json, path: str, *, several: bool) -> list[Cause]:
     causes += port_number(port.get("port") or 0, f"{path}.port")
     if port["protocol"] not in PROTOCOLS:
         causes.append(unsupported(f"{path}.protocol", port["protocol"], PROTOCOLS))
-    elif port["protocol"] != "TCP":
-        causes.append(unsupported(f"{path}.protocol", port["protocol"], ["TCP"]))
+    elif port["protocol"] == "SCTP":
+        causes.append(unsupported(f"{path}.protocol", port["protocol"], ["TCP", "UDP"]))
     causes += any_port(port.get("targetPort"), f"{path}.targetPort")
-    if port.get("nodePort"):
-        causes.append(forbidden_field(f"{path}.nodePort", "may not be used when `type` is 'ClusterIP'"))
     if port.get("appProtocol") is not None:
         causes += key_causes(port["appProtocol"], f"{path}.appProtocol")
     return causes
 
 
-SERVICE = Rules(prepare=_prepare, default=_default, check=_check, warn=_warn)
+SERVICE = Rules(prepare=_prepare, default=_default, carry=types.carry, check=_check, warn=_warn)

@@ -1,9 +1,10 @@
 """Volumes, claims, and the classes, drivers and attachments of storage."""
 
-from steelyard.local.apiserver.errors import Cause, required
+from steelyard.local.apiserver.errors import Cause, invalid, required
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
+from steelyard.local.apiserver.rules.fields import amount_of, quantity_causes
 from steelyard.types import Json, mapping, sequence
 
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
@@ -34,8 +35,15 @@ def _check_claim(obj: Json, old: Json | None) -> list[Cause]:
     causes = []
     if not spec.get("accessModes"):
         causes.append(required("spec.accessModes", "at least 1 access mode is required"))
-    if field_of(spec, "resources", "requests", "storage") is None:
-        causes.append(required("spec.resources[storage]"))
+    size, path = field_of(spec, "resources", "requests", "storage"), "spec.resources[storage]"
+    if size is None:
+        causes.append(required(path))
+    elif faults := quantity_causes(size, path):
+        causes += faults
+    elif amount_of(size) == 0:
+        causes.append(invalid(path, size, "must be greater than zero"))
+    if name := spec.get("storageClassName"):
+        causes += name_causes(name, "spec.storageClassName")
     return causes
 
 

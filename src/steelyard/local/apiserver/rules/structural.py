@@ -12,6 +12,7 @@ from typing import Any
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.expressions.refusals import refused
 from steelyard.local.apiserver.expressions.values import rooted
+from steelyard.local.apiserver.rules.go_schema import go_form, root_fault
 from steelyard.local.apiserver.schema import compile_schema, drop_unknown
 from steelyard.local.apiserver.validation import Validator
 from steelyard.types import Json, mapping, sequence
@@ -57,6 +58,8 @@ def _root_causes(schema: Json, path: str, *, status: bool) -> list[Cause]:
     if status and schema.get("type") and schema["type"] != "object":
         text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
         causes.append(invalid(f"{path}.type", schema["type"], text))
+    elif status and (text := root_fault(schema)):
+        causes.append(invalid(path, go_form(schema), text))
     if schema.get("nullable"):
         causes.append(forbidden_field(f"{path}.nullable", "nullable cannot be true at the root"))
     return causes

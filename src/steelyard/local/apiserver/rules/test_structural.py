@@ -59,3 +59,15 @@ def root(**properties: Any) -> dict[str, Any]:
 def test_faults_of_a_schema(schema: dict[str, Any], faults: list[str]) -> None:
     causes = structural_causes(schema, "s")
     assert [f"{cause.field}: {cause.message}" for cause in causes] == faults
+
+
+def test_a_schema_with_a_status_says_little_at_its_root() -> None:
+    """The status is checked by a part of the schema, which a condition on the whole would not be in."""
+    schema = root(a=STRING) | {"anyOf": [{"required": ["a"]}]}
+    assert structural_causes(schema, "s") == []
+    (cause,) = structural_causes(schema, "s", status=True)
+    assert cause.field == "s"
+    assert '"AnyOf":[{"ID":"","Schema":"","Ref":null' in cause.message
+    assert '"Properties":{"a":{"ID":"",' in cause.message
+    assert "only [Description Type Format" in cause.message
+    assert structural_causes(root(a=STRING) | {"description": "a", "required": ["a"]}, "s", status=True) == []

@@ -278,5 +278,14 @@ def _warn(obj: Json) -> list[str]:
     return grace_warnings(mapping(obj["spec"]["template"], "spec"), "spec.template.spec")
 
 
+def _keep_labels(obj: Json, old: Json) -> None:
+    """Keep a Deployment's labels: only its annotations and finalizers may come with a status."""
+    obj["metadata"].pop("labels", None)
+    if labels := old["metadata"].get("labels"):
+        obj["metadata"]["labels"] = labels
+
+
 REPLICA_SET = Rules(_prepare_replica_set, _default_replica_set, _check_replica_set, warn=_warn)
-DEPLOYMENT = Rules(_prepare_deployment, _default_deployment, _check_deployment, warn=_warn)
+DEPLOYMENT = Rules(
+    _prepare_deployment, _default_deployment, _check_deployment, keep_status=_keep_labels, warn=_warn
+)

@@ -52,6 +52,9 @@ class Attachment:
             calling = asyncio.create_task(_send_on(messages, connection, has_input=self.stdin))
         try:
             await asyncio.wait([showing, calling], return_when=asyncio.FIRST_COMPLETED)
+            # A container that ends while input is on its way is noticed here first: its last output and its end follow.
+            if calling.done() and not calling.exception() and calling.result():
+                await asyncio.wait([showing])
             if showing.done():
                 await send(bytes([ERROR]) + orjson.dumps(status_of(0)))
         finally:
@@ -114,16 +117,21 @@ def _connection(base: Path) -> socket.socket | None:
         return None
 
 
-async def _send_on(messages: AsyncIterator[bytes], connection: socket.socket, *, has_input: bool) -> None:
+async def _send_on(messages: AsyncIterator[bytes], connection: socket.socket, *, has_input: bool) -> bool:
+    """Give the container its input; return whether it has ended, rather than the client gone."""
     loop = asyncio.get_running_loop()
-    with suppress(ConnectionError):
+    try:
         await loop.sock_sendall(connection, b"i" if has_input else b"o")
         async for message in messages:
             # A packet holds what one read of the shim takes; an empty one would be the end.
             for at in range(1, max(2, len(message)) if message else 0, PACKET // 2):
                 await loop.sock_sendall(connection, message[:1] + message[at : at + PACKET // 2])
+    except ConnectionError:
+        return True
+    return False
 
 
-async def _ignore(messages: AsyncIterator[bytes]) -> None:
+async def _ignore(messages: AsyncIterator[bytes]) -> bool:
     async for _ in messages:
         pass
+    return False

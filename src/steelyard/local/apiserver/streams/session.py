@@ -5,6 +5,7 @@ from typing import Protocol
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.messages import Request
+from steelyard.types import Json
 
 Send = Callable[[bytes], Awaitable[None]]
 
@@ -17,6 +18,21 @@ class Session(Protocol):
 
     async def run(self, protocol: str | None, messages: AsyncIterator[bytes], send: Send) -> None:
         """Serve the client until either side ends; `protocol` is None for a client that names none."""
+
+
+def connection_options(request: Request, subresource: str) -> Json:
+    """Options of a connection as an object, which webhooks are shown."""
+    if subresource == "portforward":
+        ports = [
+            int(text) for value in request.repeated("ports") for text in value.split(",") if text.isdecimal()
+        ]
+        return {"ports": ports} if ports else {}
+    options: Json = {name: True for name in ("stdin", "stdout", "stderr", "tty") if request.flag(name)}
+    if container := request.query.get("container"):
+        options["container"] = container
+    if subresource == "exec" and (command := list(request.repeated("command"))):
+        options["command"] = command
+    return options
 
 
 def check_upgrade(request: Request, subresource: str) -> None:

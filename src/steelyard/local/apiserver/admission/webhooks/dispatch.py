@@ -113,7 +113,7 @@ class Webhooks:
             new = jsonpatch.JsonPatch(list(verdict.patch)).apply(called.obj)
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, *_UNFIT) as error:
             raise _internal(_unfit_patch(error, verdict.patch)) from error
-        if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
+        if not isinstance(new, dict) or ("metadata" in before and not isinstance(new.get("metadata"), dict)):
             raise _internal(f'the patch of webhook "{hook.name}" leaves no object')
         if called.kind.convert_in is not None:
             new = called.kind.convert_in(new)
@@ -230,7 +230,7 @@ def _without_managers(request: Json) -> Json:
     """The request without managed fields: their times are those of an attempt."""
     shown = dict(request)
     for name in ("object", "oldObject"):
-        if shown[name] is not None:
+        if shown[name] is not None and "metadata" in shown[name]:  # options of a connection have none
             metadata = {
                 key: value for key, value in shown[name]["metadata"].items() if key != "managedFields"
             }

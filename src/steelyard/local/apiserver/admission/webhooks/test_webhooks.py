@@ -360,3 +360,38 @@ async def test_a_webhook_may_not_write_what_a_client_may_not(parts: Parts, hooks
     assert (after["status"]["phase"], after["metadata"]["labels"]) == ("Pending", {"a": "b"})
     status = (await ask(parts, "PATCH", f"{CORE}/pods/p/status", {"status": {"message": "m"}}))[1]
     assert (status["status"]["phase"], status["metadata"]["labels"]) == ("Running", {"a": "b"})
+
+
+@pytest.mark.parametrize(
+    ("subresource", "query", "options"),
+    [
+        (
+            "exec",
+            {"command": "ls", "stdout": "true", "container": "main"},
+            {"kind": "PodExecOptions", "stdout": True, "container": "main", "command": ["ls"]},
+        ),
+        ("attach", {"stdin": "true"}, {"kind": "PodAttachOptions", "stdin": True}),
+        ("portforward", {"ports": "80"}, {"kind": "PodPortForwardOptions", "ports": [80]}),
+    ],
+)
+async def test_a_connection_is_shown_and_may_be_refused(
+    parts: Parts, hooks: Hooks, subresource: str, query: dict[str, str], options: Json
+) -> None:
+    spec = {"containers": [{"name": "main", "image": "x"}]}
+    await ask(parts, "POST", f"{CORE}/serviceaccounts", {"metadata": {"name": "default"}})
+    assert (await ask(parts, "POST", f"{CORE}/pods", {"metadata": {"name": "p"}, "spec": spec}))[0] == 201
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/*"], "operations": ["CONNECT"]}
+    made = {"metadata": {"name": "h"}, "webhooks": [hooks.hook("/no", rules=[rule])]}
+    await ask(parts, "POST", f"{HOOKS}/validatingwebhookconfigurations", made)
+    hooks.answers["/no"] = lambda request: {"allowed": False, "status": {"message": "no visitors"}}
+    headers = {"upgrade": "websocket"}
+    request = Request("GET", f"{CORE}/pods/p/{subresource}", query, headers, b"", TESTER)
+    refused = await parts.core.session(request)
+    assert isinstance(refused, Response)
+    assert isinstance(refused.body, bytes)
+    text = 'admission webhook "no.example.dev" denied the request: no visitors'
+    assert orjson.loads(refused.body)["message"] == text
+    (shown,) = hooks.requests
+    assert shown["object"] == {"apiVersion": "v1", **options}
+    named = ("operation", "subResource", "name", "namespace", "options")
+    assert [shown[key] for key in named] == ["CONNECT", subresource, "p", "default", None]

@@ -1,0 +1,35 @@
+"""Check of AppWrappers as they are written: nobody makes by one what they may not make themselves.
+
+Its controller makes the components with rights of its own.
+"""
+
+from steelyard.kube.resource import APP_WRAPPERS, resource_of
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.access.attributes import Attributes
+from steelyard.local.apiserver.access.rbac import Rbac
+from steelyard.local.apiserver.access.users import User
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.types import Json, mapping, sequence
+
+_BUCKET = f"{APP_WRAPPERS.plural}.{APP_WRAPPERS.group}"
+
+
+def check_components(rbac: Rbac, kind: ResourceType, obj: Json, old: Json | None, user: User) -> None:
+    """Raise Refusal where the user may not create one of the components, in the words of AppWrapper's webhook."""
+    # Another kind's spec may be a list, or anything that its definition allows.
+    if kind.bucket != _BUCKET or user.is_master:
+        return
+    components = sequence(mapping(obj, "spec"), "components")
+    if old is not None and components == sequence(mapping(old, "spec"), "components"):
+        return
+    namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
+    for number, component in enumerate(components):
+        try:
+            part = resource_of(mapping(component, "template"))
+        except KeyError:
+            continue  # of a kind that the controller cannot make, which it says
+        wish = Attributes("create", part.group, part.version, part.plural, "", namespace)
+        if not rbac.decide(user, wish).allowed:
+            where = f"spec.components[{number}].template: Forbidden"
+            text = f"{where}: User {user.name} is not authorized to create {part.plural} in {namespace}"
+            raise errors.forbidden(kind.group, kind.plural, name, text)

@@ -1,0 +1,56 @@
+"""The RuntimeClass of a new Pod: it has to be there, and says what the Pod costs besides and where it may run."""
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.rules.pods import tolerate_the_node
+from steelyard.local.apiserver.store import Store
+from steelyard.types import Json, mapping, sequence
+
+BUCKET = "runtimeclasses.node.k8s.io"
+_DIFFERS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+_WITHOUT = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+
+
+def set_runtime(store: Store, pod: Json) -> None:
+    """Give a Pod its class's overhead, node selector and tolerations. Raises Refusal."""
+    spec = pod["spec"]
+    runtime = _runtime(store, pod)
+    if overhead := mapping(runtime, "overhead", "podFixed"):
+        spec.setdefault("overhead", overhead)
+    scheduling = mapping(runtime, "scheduling")
+    if wanted := mapping(scheduling, "nodeSelector"):
+        own = mapping(spec, "nodeSelector")
+        for key in wanted.keys() & own.keys():
+            if wanted[key] != own[key]:
+                text = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted[key]}; "
+                raise _forbidden(pod, f"{text}pod.spec.nodeSelector[{key}] = {own[key]}")
+        spec["nodeSelector"] = own | wanted
+    if tolerations := sequence(scheduling, "tolerations"):
+        tolerate_the_node(spec)  # a Pod has these first
+        own_tolerations = sequence(spec, "tolerations")
+        spec["tolerations"] = [*own_tolerations, *(row for row in tolerations if row not in own_tolerations)]
+
+
+def check_runtime(store: Store, pod: Json) -> None:
+    """Refuse an overhead that is not the class's."""
+    overhead = pod["spec"].get("overhead")
+    fixed = mapping(_runtime(store, pod), "overhead", "podFixed")
+    if fixed and overhead != fixed:
+        raise _forbidden(pod, _DIFFERS)
+    if not fixed and overhead is not None:
+        raise _forbidden(pod, _WITHOUT)
+
+
+def _runtime(store: Store, pod: Json) -> Json:
+    name = pod["spec"].get("runtimeClassName")
+    if name is None:
+        return {}
+    item = store.get(BUCKET, ("", name))
+    if item is None:
+        raise _forbidden(pod, f'pod rejected: RuntimeClass "{name}" not found')
+    return item.parsed()
+
+
+def _forbidden(pod: Json, text: str) -> errors.Refusal:
+    metadata = pod["metadata"]
+    shown = metadata.get("name") or metadata.get("generateName") or "Unknown"
+    return errors.forbidden("", "pods", str(shown), text)

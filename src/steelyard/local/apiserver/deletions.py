@@ -1,0 +1,99 @@
+"""Options of a deletion: the DeleteOptions in the body, or else the query parameters, read and checked."""
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.content import BadContent, decoded
+from steelyard.local.apiserver.decoding import Undecodable, decode_fields
+from steelyard.local.apiserver.errors import Cause
+from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
+from steelyard.local.apiserver.messages import Request
+from steelyard.local.apiserver.objects import Deletion, Options
+from steelyard.local.apiserver.parameters import (
+    META_GROUP,
+    YAML,
+    content_type,
+    dry_run_causes,
+    integer,
+    write_options,
+)
+from steelyard.local.apiserver.protobuf.body import PROTOBUF, envelope, enveloped_object
+from steelyard.local.apiserver.published import META, node_of
+from steelyard.types import Json, mapping
+
+_CHOICES = ["Foreground", "Background", "Orphan"]
+
+
+def deletion_options(request: Request) -> tuple[Deletion, Options]:
+    """Options of the deletion, and those of the write.
+
+    As on a real server the query does not count where there is a body: kubectl asks for a dry run in the body alone.
+    """
+    wanted = _body(request) if request.body.strip() else _query(request)
+    causes = _causes(wanted)
+    if causes:
+        raise errors.is_invalid(META_GROUP, "DeleteOptions", "", causes)
+    conditions = mapping(wanted, "preconditions")
+    propagation = wanted.get("propagationPolicy") or ""
+    # The field from before propagation policies; old clients still send it.
+    if (orphan := wanted.get("orphanDependents")) is not None:
+        propagation = "Orphan" if orphan else "Background"
+    deletion = Deletion(
+        wanted.get("gracePeriodSeconds"),
+        propagation,
+        str(conditions.get("uid") or ""),
+        str(conditions.get("resourceVersion") or ""),
+        cascades=orphan is False,
+    )
+    options = write_options(request, "DeleteOptions", dry_run=wanted.get("dryRun") or [])
+    options.sent |= _sent(deletion)
+    return deletion, options
+
+
+def _body(request: Request) -> Json:
+    try:
+        if content_type(request) == PROTOBUF:
+            content = enveloped_object(envelope(request.body))
+        elif content_type(request) == YAML:
+            content = yaml_object(request.body)
+        else:
+            content = decoded(request.body)
+    except (BadContent, BadYaml) as error:
+        raise errors.bad_request(f"invalid DeleteOptions: {error}") from error
+    if not isinstance(content, dict):
+        raise errors.bad_request("invalid DeleteOptions: not an object")
+    try:
+        decode_fields(node_of(f"{META}DeleteOptions"), content, [])
+    except Undecodable as error:
+        raise errors.bad_request(f"invalid DeleteOptions: {error}") from error
+    return content
+
+
+def _query(request: Request) -> Json:
+    wanted: Json = {}
+    if "gracePeriodSeconds" in request.query:
+        wanted["gracePeriodSeconds"] = integer(request, "gracePeriodSeconds", signed=True)
+    if policy := request.query.get("propagationPolicy"):
+        wanted["propagationPolicy"] = policy
+    if "orphanDependents" in request.query:
+        wanted["orphanDependents"] = request.flag("orphanDependents")
+    if "dryRun" in request.query:
+        wanted["dryRun"] = list(request.repeated("dryRun"))
+    return wanted
+
+
+def _causes(wanted: Json) -> list[Cause]:
+    policy, causes = wanted.get("propagationPolicy"), []
+    if policy is not None and wanted.get("orphanDependents") is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        causes.append(errors.invalid("propagationPolicy", policy, text))
+    if policy is not None and policy not in _CHOICES:
+        causes.append(errors.unsupported("propagationPolicy", policy, [*_CHOICES, "nil"]))
+    return causes + dry_run_causes(wanted.get("dryRun") or [])
+
+
+def _sent(deletion: Deletion) -> Json:
+    """The options of a deletion as their object has them."""
+    fields: Json = {"gracePeriodSeconds": deletion.grace, "propagationPolicy": deletion.propagation or None}
+    conditions = {"uid": deletion.uid, "resourceVersion": deletion.version}
+    conditions = {name: value for name, value in conditions.items() if value}
+    fields["preconditions"] = conditions or None
+    return {name: value for name, value in fields.items() if value is not None}

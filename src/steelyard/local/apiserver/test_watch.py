@@ -1,0 +1,28 @@
+"""A watch whose reader is busy misses nothing and is not late."""
+
+import asyncio
+import time
+from contextlib import aclosing
+
+from steelyard.local.apiserver.registry import Registry
+from steelyard.local.apiserver.store import Store
+from steelyard.local.apiserver.watch import Watch, WatchOptions
+from steelyard.types import Json
+
+
+def make(name: str) -> Json:
+    return {"metadata": {"name": name, "namespace": "default", "uid": name}}
+
+
+async def test_a_change_that_comes_while_the_reader_is_busy_is_told_without_another() -> None:
+    store, kind = Store(None), Registry().stored("configmaps")
+    watch = Watch(store, kind, lambda _: True, lambda item: item.raw, WatchOptions("1"), time.monotonic)
+    async with aclosing(watch.stream()) as events:
+        store.put("configmaps", make("first"))
+        await store.settled()
+        assert b'"first"' in await anext(events)
+        store.put("configmaps", make("second"))
+        await store.settled()
+        async with asyncio.timeout(5):
+            assert b'"second"' in await anext(events)
+    store.close()

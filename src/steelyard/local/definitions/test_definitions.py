@@ -1,0 +1,21 @@
+from steelyard.local.apiserver.custom import kinds_of
+from steelyard.local.definitions.embedded import embedded_definitions
+
+
+def test_all_definitions_are_marked_and_give_a_kind_for_each_version() -> None:
+    served: dict[tuple[str, str], str] = {}
+    for definition in embedded_definitions():
+        assert definition["metadata"]["annotations"] == {"steelyard/embedded": "true"}
+        for kind in kinds_of(definition):
+            served[kind.group, kind.kind] = served.get((kind.group, kind.kind), "") + f" {kind.version}"
+    assert served == {
+        ("ray.io", "RayCluster"): " v1",
+        ("ray.io", "RayJob"): " v1",
+        ("workload.codeflare.dev", "AppWrapper"): " v1beta2",
+        ("kueue.x-k8s.io", "ClusterQueue"): " v1beta2 v1beta1",
+        ("kueue.x-k8s.io", "Cohort"): " v1beta2 v1beta1",
+        ("kueue.x-k8s.io", "LocalQueue"): " v1beta2 v1beta1",
+        ("kueue.x-k8s.io", "ResourceFlavor"): " v1beta2 v1beta1",
+        ("kueue.x-k8s.io", "Workload"): " v1beta2 v1beta1",
+        ("kueue.x-k8s.io", "WorkloadPriorityClass"): " v1beta2 v1beta1",
+    }
