@@ -7,29 +7,37 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from steelyard.kube.cached_objects import Index
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
 from steelyard.kube.resource import (
+    APP_WRAPPERS,
     CONTROLLER_REVISIONS,
     CRON_JOBS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
     JOBS,
+    KUEUE,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
+    RAY_CLUSTERS,
+    RAY_JOBS,
     REPLICA_SETS,
     SERVICES,
     STATEFUL_SETS,
+    TRAINING,
     Resource,
 )
+from steelyard.local.controllers.adoption import orphan_keys, selector_key, selects
 from steelyard.local.controllers.sync import KINDS, Key, owner_key
 from steelyard.local.faults import Faults
 from steelyard.types import Json, mapping
 
 _log = logging.getLogger(__name__)
 Listener = Callable[[Resource, Json | None, Json | None], None]
-FOLLOWED = (
+BUILT_IN = (
     PODS,
     JOBS,
     REPLICA_SETS,
@@ -41,17 +49,32 @@ FOLLOWED = (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     CRON_JOBS,
+    POD_DISRUPTION_BUDGETS,
 )
+FOLLOWED = (
+    *BUILT_IN,
+    RAY_CLUSTERS,
+    RAY_JOBS,
+    APP_WRAPPERS,
+    *TRAINING,  # these and the following for queues
+    *KUEUE,
+)
+CUSTOM = frozenset((RAY_CLUSTERS, RAY_JOBS, APP_WRAPPERS, *TRAINING, *KUEUE))
 OWNERS = (*(kind.resource for kind in KINDS), SERVICES)
+ADOPTERS = frozenset(kind.resource for kind in KINDS if kind.adoptions)
+ADOPTED = frozenset(adoption.children for kind in KINDS for adoption in kind.adoptions)
 
 
 class Caches:
     """A `sync.View` over informers. Listeners hear (resource, old, new) after the cache has changed."""
 
-    def __init__(self, cluster: Cluster, faults: Faults | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, faults: Faults | None = None, resources: Iterable[Resource] = FOLLOWED
+    ) -> None:
+        """Follow `resources`; each must be served, or the caches are never filled."""
         self._listeners: list[Listener] = []
         self._faults = faults or Faults()
-        self._informers = {resource: self._informer(cluster, resource) for resource in FOLLOWED}
+        self._informers = {resource: self._informer(cluster, resource) for resource in resources}
         self._settled = asyncio.Event()
 
     def listen(self, listener: Listener) -> None:
@@ -91,6 +114,18 @@ class Caches:
     def in_namespace(self, resource: Resource, namespace: str) -> Iterable[Json]:
         return self._informers[resource].by_index("namespace", namespace)
 
+    def orphans(self, resource: Resource, owner: Json) -> Iterable[Json]:
+        return (
+            obj for key in selector_key(owner) for obj in self._informers[resource].by_index("orphan", key)
+        )
+
+    def adopters(self, resource: Resource, obj: Json) -> Iterable[Json]:
+        """The owners of a kind whose selector selects an object; none for an object that has a controller."""
+        for key in orphan_keys(obj):
+            for owner in self._informers[resource].by_index("selector", key):
+                if selects(owner, obj):
+                    yield owner
+
     def all(self, resource: Resource) -> Iterable[Json]:
         return self._informers[resource].items()
 
@@ -105,8 +140,14 @@ class Caches:
                     name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
                     _log.exception("a change of %s %s was not heard", resource.kind, name)
 
-        indexes = {"owner": _owners, "namespace": _namespace}
-        return Informer(cluster, resource, indexes=indexes, on_change=notify)
+        indexes: dict[str, Index] = {"owner": _owners, "namespace": _namespace}
+        if resource in ADOPTED:
+            indexes["orphan"] = orphan_keys
+        if resource in ADOPTERS:
+            indexes["selector"] = selector_key
+        # A server may lack the custom kinds: the controllers of the others do their work all the same.
+        optional = resource in CUSTOM
+        return Informer(cluster, resource, indexes=indexes, on_change=notify, optional=optional)
 
 
 def _owners(obj: Json) -> list[str]:

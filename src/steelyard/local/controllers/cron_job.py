@@ -49,7 +49,7 @@ def decide(cron_job: Json, jobs: list[Json], now: datetime, taken: set[str] | No
     due = _due(cron_job, schedule, zone, since, now)
     following = schedule.next_after(now, zone)
     wait = min((following - now).total_seconds() + 0.1, LONGEST_LOOK) if following else None
-    rest = Decision(status=changed, delete=delete, events=events, look_again=wait)
+    rest = Decision(status=changed, delete=delete, events=events, requeue_after=wait)
     name = due.at and f"{cron_job['metadata']['name']}-{int(due.at.timestamp()) // 60}"
     if due.at is None or name in (taken or ()) or any(job["metadata"]["name"] == name for job in jobs):
         return rest
@@ -73,7 +73,7 @@ def _start(cron_job: Json, jobs: list[Json], due: Due, zone: tzinfo, rest: Decis
     events = (Event("TooManyMissedTimes", too_many, "Warning"),) if due.missed > MANY else ()
     made = Decision(
         status=rest.status, create=(_job(cron_job, due.at, zone),), delete=rest.delete, events=rest.events,
-        look_again=rest.look_again,
+        requeue_after=rest.requeue_after,
     )  # fmt: skip
     return _with_events(made, *events)
 

@@ -8,7 +8,7 @@ from steelyard.types import Json
 
 FIRST_BATCH, LARGEST_BATCH = 8, 256  # Pods made or deleted in one decision
 MOST_PODS = 2000  # of one owner at once: the node takes 1,000 in all, and each that waits takes memory
-LONGEST_WAIT = 86_400.0  # seconds until a next look; a deadline may lie centuries ahead
+LONGEST_WAIT = 86_400.0  # seconds until an object is decided again; a deadline may lie centuries ahead
 
 
 @dataclass(frozen=True)
@@ -23,21 +23,24 @@ class Event:
 @dataclass(frozen=True)
 class Decision:
     """Decision of a controller; an empty one is falsy. The status is written first: counts are durable before
-    Pods change.
+    Pods change. With `children_first` it is written only where a child is refused.
     """
 
     status: Json | None = None
+    annotations: Json | None = None  # of the owner, added in the same write
     create: tuple[Json, ...] = ()
     delete: tuple[Json, ...] = ()
     patch: tuple[tuple[Json, Json], ...] = ()  # an object and its merge patch
     statuses: tuple[tuple[Json, Json], ...] = ()  # another object and the merge patch of its status
     events: tuple[Event, ...] = ()
-    look_again: float | None = field(default=None, compare=False)  # seconds from now
+    requeue_after: float | None = field(default=None, compare=False)  # seconds from now
     more: bool = False  # this is a batch of what is wanted: the next one after other objects' turns
+    # The status only counts the children: the next decision's has the new ones in it.
+    children_first: bool = False
 
     def __bool__(self) -> bool:
         written = self.create or self.delete or self.patch or self.statuses
-        return bool(self.status is not None or written)
+        return bool(self.status is not None or self.annotations or written)
 
 
 def rfc3339(at: datetime) -> str:

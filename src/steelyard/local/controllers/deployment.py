@@ -1,7 +1,7 @@
 """The Deployment controller's decision: one ReplicaSet per template, and how replicas move from old to new.
 
 Served: RollingUpdate with maxSurge and maxUnavailable, Recreate, minReadySeconds, progressDeadlineSeconds, the
-revision annotation and revisionHistoryLimit. `spec.paused` is refused with a condition that says so.
+revision annotation, revisionHistoryLimit and `paused`: meanwhile only `replicas` adds and removes Pods.
 """
 
 import json
@@ -17,6 +17,7 @@ from steelyard.types import Json, mapping, sequence
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
+HISTORY = "deployment.kubernetes.io/revision-history"
 
 
 @dataclass(frozen=True)
@@ -37,44 +38,76 @@ def decide(
     """Decide what is to be done for `deployment`, whose own ReplicaSets are `replica_sets`."""
     if deployment["metadata"].get("deletionTimestamp"):
         return Decision()
-    mark = template_hash(deployment)
-    new = next(
-        (
-            replica_set
-            for replica_set in replica_sets
-            if replica_set["metadata"].get("labels", {}).get(HASH) == mark
-        ),
-        None,
-    )
+    template = _without_hash(deployment)
+    # The oldest, as on a cluster: one that was adopted may have another hash, or none.
+    same = (replica_set for replica_set in replica_sets if _without_hash(replica_set) == template)
+    new = min(same, key=_age, default=None)
     sets = Sets(new, tuple(replica_set for replica_set in replica_sets if replica_set is not new))
+    collisions = _collisions(deployment, taken or set())
+    mark = template_hash(deployment, collisions)
     status, wait = _status(deployment, sets, now)
+    if collisions:
+        status["collisionCount"] = collisions
     changed = status if status != status_of(deployment) else None
     if deployment["spec"].get("paused"):
-        return Decision(status=changed)
+        scales = _paused_scales(deployment, sets)
+        patches = [(obj, {"spec": {"replicas": wanted}}) for obj, wanted in scales if wanted != replicas(obj)]
+        return Decision(status=changed, patch=tuple(patches), delete=_outdated(deployment, sets))
     create: tuple[Json, ...] = ()
     scale = _scales(deployment, sets)
     if new is None and not (_recreates(deployment) and _pods_left(sets.old)):
         create = (_replica_set(deployment, mark, sets, scale.pop("", 0)),)
-    patches = [
-        (replica_set, {"spec": {"replicas": scale[replica_set["metadata"]["name"]]}})
-        for replica_set in sets.all
-        if scale.get(replica_set["metadata"]["name"], replicas(replica_set)) != replicas(replica_set)
-    ]
-    if sets.new is not None and _revision(deployment) != _revision(sets.new):
-        revision: Json = {"annotations": {REVISION: str(_revision(sets.new))}}
-        patches.append((deployment, {"metadata": revision}))
+    patches = []
+    for replica_set in sets.all:
+        wanted = scale.get(replica_set["metadata"]["name"], replicas(replica_set))
+        patch: Json = {} if wanted == replicas(replica_set) else {"spec": {"replicas": wanted}}
+        if replica_set is sets.new and _is_rolled_back(sets):
+            patch["metadata"] = {"annotations": _next_revision(sets)}
+        if patch:
+            patches.append((replica_set, patch))
+    revision: Json | None = None
+    if sets.new is not None and not _is_rolled_back(sets) and _revision(deployment) != _revision(sets.new):
+        revision = {REVISION: str(_revision(sets.new))}
     return Decision(
         status=changed,
+        annotations=revision,  # by the status: a patch of the Deployment would begin a new generation
         create=create,
         patch=tuple(patches),
         delete=_outdated(deployment, sets),
-        look_again=wait,
+        requeue_after=wait,
     )
 
 
-def template_hash(deployment: Json) -> str:
+def template_hash(deployment: Json, collisions: int = 0) -> str:
     template = json.dumps(deployment["spec"]["template"], sort_keys=True, separators=(",", ":"))
-    return of.suffix(template, length=10)
+    return of.suffix(template, *((collisions,) if collisions else ()), length=10)
+
+
+def _without_hash(owner: Json) -> Json:
+    """The template without the label that makes the Pods of one ReplicaSet its own."""
+    template: Json = owner["spec"]["template"]
+    labels = labels_of(template)
+    if HASH not in labels:
+        return template
+    labels = {name: value for name, value in labels.items() if name != HASH}
+    return {**template, "metadata": {**template["metadata"], "labels": labels}}
+
+
+def _age(replica_set: Json) -> tuple[str, str]:
+    metadata = replica_set["metadata"]
+    return metadata.get("creationTimestamp") or "", metadata["name"]
+
+
+def _collisions(deployment: Json, taken: set[str]) -> int:
+    """Return how often the name of the new ReplicaSet turned out to belong to another object."""
+    count = int(status_of(deployment).get("collisionCount") or 0)
+    while _name(deployment, template_hash(deployment, count)) in taken:
+        count += 1
+    return count
+
+
+def _name(deployment: Json, mark: str) -> str:
+    return f"{deployment['metadata']['name'][:242]}-{mark}"
 
 
 def _recreates(deployment: Json) -> bool:
@@ -122,6 +155,26 @@ def _scales(deployment: Json, sets: Sets) -> dict[str, int]:
     return scales
 
 
+def _paused_scales(deployment: Json, sets: Sets) -> list[tuple[Json, int]]:
+    """The replicas of each ReplicaSet while the Deployment is paused: the total is what is wanted, the shares stay."""
+    wanted = replicas(deployment)
+    active = [replica_set for replica_set in sets.all if replicas(replica_set)]
+    if len(active) < 2:
+        latest = sets.new or max(sets.old, key=_age, default=None)
+        chosen = active[0] if active else latest
+        return [(chosen, wanted)] if chosen is not None else []
+    if sets.new is not None and replicas(sets.new) == wanted == _available(sets.new):
+        return [(replica_set, 0) for replica_set in sets.old]
+    if _recreates(deployment):
+        return []
+    there = sum(map(replicas, active))
+    most = wanted + _bounds(deployment)[0] if wanted else 0
+    active.sort(key=replicas, reverse=True)
+    shares = [round(replicas(replica_set) * most / there) for replica_set in active]
+    shares[0] += most - sum(shares)
+    return [(replica_set, max(share, 0)) for replica_set, share in zip(active, shares, strict=True)]
+
+
 def _shrunk(sets: Sets, minimum: int, new_now: int) -> dict[str, int]:
     """Old Pods that are not available go first: they are no loss. Available ones go as far as `minimum` allows."""
     new_available = _available(sets.new) if sets.new else 0
@@ -154,7 +207,7 @@ def _replica_set(deployment: Json, mark: str, sets: Sets, wanted: int) -> Json:
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
         "metadata": {
-            "name": f"{deployment['metadata']['name'][:242]}-{mark}",
+            "name": _name(deployment, mark),
             "namespace": deployment["metadata"]["namespace"],
             "labels": labels,
             "annotations": {REVISION: str(max(map(_revision, sets.all), default=0) + 1)},
@@ -167,6 +220,19 @@ def _replica_set(deployment: Json, mark: str, sets: Sets, wanted: int) -> Json:
 def _revision(obj: Json) -> int:
     text = annotations_of(obj).get(REVISION) or ""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0  # anybody may write one
+
+
+def _is_rolled_back(sets: Sets) -> bool:
+    """Tell whether the template is that of an older revision, which then becomes the newest one."""
+    return sets.new is not None and any(_revision(sets.new) <= _revision(old) for old in sets.old)
+
+
+def _next_revision(sets: Sets) -> Json:
+    """Annotations of a ReplicaSet whose template is taken up again; `kubectl rollout history` reads them."""
+    assert sets.new is not None
+    earlier = [annotations_of(sets.new).get(HISTORY), annotations_of(sets.new).get(REVISION)]
+    number = max(map(_revision, sets.old)) + 1
+    return {REVISION: str(number), HISTORY: ",".join(filter(None, earlier))}
 
 
 def _outdated(deployment: Json, sets: Sets) -> tuple[Json, ...]:
@@ -184,13 +250,15 @@ def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | 
         return sum(status_of(replica_set).get(field) or 0 for replica_set in sets.all)
 
     available = total("availableReplicas")
+    # As Kubernetes counts: of all that the ReplicaSets are to have, also beyond what the Deployment wants.
+    asked = sum(map(replicas, sets.all)) if sets.new else wanted
     updated = int(status_of(sets.new).get("replicas") or 0)
     counts = {
         "replicas": total("replicas"),
         "updatedReplicas": updated,
         "readyReplicas": total("readyReplicas"),
         "availableReplicas": available,
-        "unavailableReplicas": max(wanted - available, 0),
+        "unavailableReplicas": max(asked - available, 0),
     }
     status: Json = {key: value for key, value in counts.items() if value}
     status["observedGeneration"] = deployment["metadata"].get("generation", 1)
@@ -233,8 +301,7 @@ def _progress(
         return {"type": "Progressing", "status": status, "reason": reason, "message": message}
 
     if deployment["spec"].get("paused"):
-        why = "spec.paused is not implemented by the embedded Kubernetes: set it to false to go on"
-        return said("False", "NotImplemented", why), None
+        return said("Unknown", "DeploymentPaused", "Deployment is paused"), None
     if complete:
         return said(
             "True", "NewReplicaSetAvailable", f'Deployment "{name}" has successfully progressed.'

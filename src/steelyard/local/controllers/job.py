@@ -20,7 +20,14 @@ from steelyard.local.controllers.decision import (
     seconds_left,
     with_condition,
 )
-from steelyard.local.controllers.job_counts import Counts, completions, count, is_tracked, without_finalizer
+from steelyard.local.controllers.job_counts import (
+    Counts,
+    completions,
+    count,
+    is_tracked,
+    readiness_delay,
+    without_finalizer,
+)
 from steelyard.local.controllers.job_pods import excess, missing
 from steelyard.local.controllers.job_policies import is_indexed, is_suspended
 from steelyard.types import Json, sequence
@@ -53,7 +60,7 @@ def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = 
         expiry = expires_in(job, now)
         expired = (job,) if expiry is not None and expiry <= 0 and not more else ()
         return Decision(
-            patch=release[:few], delete=extra[:few] + expired, look_again=_soonest(expiry), more=more
+            patch=release[:few], delete=extra[:few] + expired, requeue_after=_soonest(expiry), more=more
         )
     active = [pod for pod in pods if of.is_active(pod)]
     verdict = _verdict(job, pods, counts, active, now)
@@ -71,19 +78,27 @@ def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = 
         surplus = excess(job, active, counts)
     else:
         create, wait, surplus = [], None, active
+    delay = readiness_delay(job, status, active, now)
     # Pods that are not needed any more count neither as succeeded nor as failed.
     uncounted = tuple((pod, without_finalizer(pod)) for pod in surplus[:few] if is_tracked(pod))
+    more = more or len(create) == few or len(surplus) > few
     return Decision(
-        status=changed,
+        status=changed if delay is None else None,
         # While an end is being counted no Pod is added: the number of failures decides whether one may be.
         create=tuple(create) if counts.settled else (),
         delete=tuple(surplus[:few]),
         patch=release[:few] + uncounted,
-        more=more or len(create) == few or len(surplus) > few,
+        more=more,
         events=events,
+        children_first=bool(create) and counts.settled and not events and not more,
         # A deadline that is over has been judged: nothing is to be seen but what the watches tell.
-        look_again=_soonest(wait, _deadline_in(job, now) if verdict is None else None),
+        requeue_after=_soonest(wait, delay, _deadline_in(job, now) if verdict is None else None),
     )
+
+
+def claims_pods(job: Json) -> bool:
+    """Tell whether Pods are adopted and released for the Job."""
+    return job["spec"].get("managedBy") in (None, "", MANAGER) and not _ended(job)
 
 
 def _ended(job: Json) -> bool:

@@ -8,14 +8,17 @@ of indexes. `job.decide` is the only caller.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from steelyard.kube.objects import finalizers_of, status_of
+from steelyard.kube.objects import conditions_of, finalizers_of, status_of
 from steelyard.kube.pods import phase_of
 from steelyard.local.controllers import job_policies as policies
+from steelyard.local.controllers.decision import seconds_left
 from steelyard.local.controllers.job_policies import format_indexes, index_of, is_indexed, parse_indexes
 from steelyard.types import Json, mapping, sequence
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
+READINESS_SECONDS = 1.0  # in which a status may lag that would only tell how many Pods are ready
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,25 @@ def _failed_indexes(job: Json, pods: Iterable[Json]) -> frozenset[int] | None:
     # Pods that are ended because the Job is over did not fail their index.
     now = () if policies.is_over(job) else (pod for pod in pods if policies.fails_its_index(job, pod))
     return frozenset({*before, *(_index(pod) for pod in now if _has_index(job, pod))})
+
+
+def readiness_delay(job: Json, status: Json, active: list[Json], now: datetime) -> float | None:
+    """Seconds for which a status can wait if only its number of ready Pods is new; None: it cannot wait.
+
+    A cluster waits, too: for a Pod that has ended by then, one write is enough.
+    """
+    stored = status_of(job)
+    changes = abs(int(status.get("ready") or 0) - int(stored.get("ready") or 0))
+    if not changes or {**status, "ready": 0} != {**stored, "ready": 0}:
+        return None
+    newest = sorted(
+        (condition["lastTransitionTime"] for pod in active for condition in conditions_of(pod)
+         if condition.get("type") == "Ready" and condition.get("lastTransitionTime")),
+        reverse=True,
+    )[:changes]  # fmt: skip
+    # The oldest change that the status does not have yet counts: otherwise steady changes would delay it for ever.
+    left = seconds_left(newest[-1], READINESS_SECONDS, now) if newest else 0.0
+    return left if 0 < left <= READINESS_SECONDS else None
 
 
 def is_tracked(pod: Json) -> bool:

@@ -1,7 +1,7 @@
 """Pods that a Job lacks, and those that it has too many of. `job.decide` is the only caller.
 
-Names come from a fixed series per Job (and index): a create whose answer was lost is repeated under the same name and
-meets the Pod that it made.
+Names come from a series per version of the Job (and index): a create whose answer was lost is repeated under the same
+name and meets the Pod that it made, and no Pod gets the name of one that is gone.
 """
 
 from datetime import datetime
@@ -37,7 +37,7 @@ def missing(
     names = taken | {pod["metadata"]["name"] for pod in pods}
     if not policies.is_indexed(job):
         base = job["metadata"]["name"]
-        free_names = of.free_names(base, job["metadata"]["uid"], names)
+        free_names = of.free_names(base, of.series_of(job), names)
         return [_pod(job, name) for name in islice(free_names, wanted)], None
     held = {policies.index_of(pod) for pod in (*active, *ending)} | counts.indexes
     held |= counts.failed_indexes or frozenset()
@@ -123,7 +123,7 @@ def _pod(job: Json, name: str) -> Json:
 
 def _indexed_pod(job: Json, index: int, names: set[str], counts: Counts | None = None) -> Json:
     base = f"{job['metadata']['name'][:50]}-{index}"
-    pod = _pod(job, of.free_name(base, job["metadata"]["uid"], names))
+    pod = _pod(job, of.free_name(base, of.series_of(job), names))
     annotations = pod["metadata"].setdefault("annotations", {})
     annotations[INDEX] = str(index)
     if counts is not None:

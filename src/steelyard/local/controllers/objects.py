@@ -91,6 +91,9 @@ class StoreView:
     def in_namespace(self, resource: Resource, namespace: str) -> list[Json]:
         return [obj for obj in self._objects(resource) if obj["metadata"].get("namespace", "") == namespace]
 
+    def orphans(self, resource: Resource, owner: Json) -> list[Json]:
+        return self.in_namespace(resource, owner["metadata"]["namespace"])
+
     def _objects(self, resource: Resource) -> list[Json]:
         return self._frozen[resource] if resource in self._frozen else self._cluster.store.objects(resource)
 

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from copy import deepcopy
 
 from steelyard.kube.objects import (
     annotations_of,
@@ -12,7 +11,7 @@ from steelyard.kube.objects import (
     labels_of,
 )
 from steelyard.kube.pods import is_terminal
-from steelyard.types import Json, mapping, sequence
+from steelyard.types import Json, copied, mapping, sequence
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own: no vowels, so no words
 
@@ -27,20 +26,29 @@ def suffix(*parts: object, length: int = 5) -> str:
     return "".join(letters)
 
 
-def free_names(base: str, owner_uid: str, taken: set[str]) -> Iterator[str]:
-    """The names of the owner's fixed series that are not taken; takes each that it yields."""
+def series_of(owner: Json) -> str:
+    """Return the series of the names of an owner's next Pods.
+
+    A Pod that comes or goes changes the owner's status, and with it the version: by the uid alone the next Pod would
+    get the name of the last one. What a create without an answer has made is found by the list of the next turn.
+    """
+    return f"{owner['metadata']['uid']}/{owner['metadata'].get('resourceVersion', '')}"
+
+
+def free_names(base: str, series: str, taken: set[str]) -> Iterator[str]:
+    """The names of a series that are not taken; takes each that it yields."""
     serial = 0
     while True:
-        name = f"{base[:57]}-{suffix(owner_uid, base, serial)}"
+        name = f"{base[:57]}-{suffix(series, base, serial)}"
         serial += 1
         if name not in taken:
             taken.add(name)
             yield name
 
 
-def free_name(base: str, owner_uid: str, taken: set[str]) -> str:
+def free_name(base: str, series: str, taken: set[str]) -> str:
     """The first of `free_names`; takes it."""
-    return next(free_names(base, owner_uid, taken))
+    return next(free_names(base, series, taken))
 
 
 def owned_by(owner: Json, objects: Iterable[Json]) -> list[Json]:
@@ -61,7 +69,7 @@ def owner_reference(owner: Json) -> Json:
 
 def pod_from_template(owner: Json, name: str, *, labels: Json, finalizers: list[str] | None = None) -> Json:
     """A Pod of `owner`'s template; `labels` are added to the template's."""
-    template = deepcopy(owner["spec"]["template"])
+    template = copied(owner["spec"]["template"])
     made: Json = {
         "name": name,
         "namespace": owner["metadata"]["namespace"],

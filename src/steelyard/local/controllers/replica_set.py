@@ -25,8 +25,8 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
     wanted = min(replicas(replica_set), MOST_PODS) - len(active)
     few = batch(len(pods))
     names = (taken or set()) | {pod["metadata"]["name"] for pod in pods}
-    base, uid = replica_set["metadata"]["name"], replica_set["metadata"]["uid"]
-    free = islice(of.free_names(base, uid, names), min(max(wanted, 0), few))
+    base = replica_set["metadata"]["name"]
+    free = islice(of.free_names(base, of.series_of(replica_set), names), min(max(wanted, 0), few))
     create = [of.pod_from_template(replica_set, name, labels={}) for name in free]
     delete = sorted(active, key=_worth)[: min(max(-wanted, 0), few)]
     status, wait = _status(replica_set, active, now)
@@ -36,7 +36,7 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
         status=status if status != status_of(replica_set) else None,
         create=tuple(create),
         delete=tuple(delete),
-        look_again=wait,
+        requeue_after=wait,
         more=abs(wanted) > few,
     )
 

@@ -12,7 +12,17 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.metrics import ReconcileMetrics, WorkQueueMetrics
-from steelyard.kube.resource import ENDPOINT_SLICES, PERSISTENT_VOLUMES, PODS, SERVICES, Resource
+from steelyard.kube.resource import (
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICA_SETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
 from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.caches import Caches
@@ -30,12 +40,14 @@ from steelyard.local.controllers.sync import (
     sync,
     sync_service,
 )
+from steelyard.local.controllers.sync_budget import sync_budget
 from steelyard.local.faults import Faults
 from steelyard.types import Json
 
-SHORTEST_WAIT = 0.05  # a decision that wants another look at once must not keep all others waiting
+SHORTEST_WAIT = 0.05  # a decision that wants another one at once must not keep all others waiting
 WORKERS = 8
-Work = tuple[Kind | None, Key]  # None stands for the Service controller
+Work = tuple[Kind | Resource, Key]  # a resource where its controller is no Kind: Services, budgets
+COUNTED = (PODS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS)  # what the status of a budget depends on
 _log = logging.getLogger(__name__)
 
 
@@ -97,17 +109,28 @@ def keys(caches: Caches, resource: Resource, old: Json | None, new: Json | None)
             owned = (kind.children, *(related.resource for related in kind.related))
             if resource in owned and (owner := owner_key(obj, kind.resource)):
                 yield kind, owner
+            elif any(adoption.children == resource for adoption in kind.adoptions):
+                for adopter in caches.adopters(kind.resource, obj):
+                    yield kind, (own[0], adopter["metadata"]["name"])
         if resource == PERSISTENT_VOLUMES and (bound := claim_key(obj)):
             yield CLAIM, bound
-        if resource == SERVICES:
-            yield None, own
-        elif resource == ENDPOINT_SLICES and (service := owner_key(obj, SERVICES)):
-            yield None, service
-        elif resource == PODS:
-            for near in caches.in_namespace(SERVICES, own[0]):
-                selector = near["spec"].get("selector")
-                if selector and of.matches({"matchLabels": selector}, obj["metadata"].get("labels")):
-                    yield None, (own[0], near["metadata"]["name"])
+        yield from _keys_of_others(caches, resource, obj, own)
+
+
+def _keys_of_others(caches: Caches, resource: Resource, obj: Json, own: Key) -> Iterator[Work]:
+    """Yields the work items of Services and budgets."""
+    if resource in (SERVICES, POD_DISRUPTION_BUDGETS):
+        yield resource, own
+    elif resource == ENDPOINT_SLICES and (service := owner_key(obj, SERVICES)):
+        yield SERVICES, service
+    elif resource == PODS:
+        for near in caches.in_namespace(SERVICES, own[0]):
+            selector = near["spec"].get("selector")
+            if selector and of.matches({"matchLabels": selector}, obj["metadata"].get("labels")):
+                yield SERVICES, (own[0], near["metadata"]["name"])
+    if resource in COUNTED:
+        for budget in caches.in_namespace(POD_DISRUPTION_BUDGETS, own[0]):
+            yield POD_DISRUPTION_BUDGETS, (own[0], budget["metadata"]["name"])
 
 
 def work_queue(metrics: WorkQueueMetrics | None = None) -> WorkQueue[Work]:
@@ -124,8 +147,7 @@ async def work(
         item = await queue.get()
         began, failed = time.perf_counter(), True
         try:
-            kind, key = item
-            wait = await (sync(edge, kind, key) if kind else sync_service(edge, key))
+            wait = await _sync(edge, item)
         except ApiError as error:
             _log.warning("%s: %s; again in %.1f s", _text(item), error, queue.retry(item))
         except Exception as error:  # noqa: BLE001 - one object's surprise must not stop the others
@@ -146,10 +168,17 @@ async def work(
                 reconciliations.count(_kind(item).lower(), seconds, failed=failed)
 
 
+async def _sync(edge: Edge, item: Work) -> float | None:
+    kind, key = item
+    if isinstance(kind, Kind):
+        return await sync(edge, kind, key)
+    return await (sync_budget(edge, key) if kind == POD_DISRUPTION_BUDGETS else sync_service(edge, key))
+
+
 async def _say(edge: Edge, item: Work, error: Exception) -> None:
     """Tell who looks at the object why nothing comes of it."""
     kind, key = item
-    obj = edge.view.get(kind.resource if kind else SERVICES, *key)
+    obj = edge.view.get(_resource(kind), *key)
     if obj is None:
         return
     what = f"{type(error).__name__}: {error}"[:512]
@@ -159,7 +188,11 @@ async def _say(edge: Edge, item: Work, error: Exception) -> None:
 
 
 def _kind(item: Work) -> str:
-    return item[0].resource.kind if item[0] else "Service"
+    return _resource(item[0]).kind
+
+
+def _resource(kind: Kind | Resource) -> Resource:
+    return kind.resource if isinstance(kind, Kind) else kind
 
 
 def _text(item: Work) -> str:

@@ -1,7 +1,8 @@
-"""The Service controller's decision: EndpointSlices that list the Pods behind a Service, ready or not.
+"""The Service controller's decision: EndpointSlices that list the Pods behind a Service, ready or not, and the address
+of a load balancer.
 
-A Service without a selector has none made here. Pods whose named ports differ in number get a slice of their own,
-as on a cluster. UDP is listed; only the forwarders leave it out.
+A Service without a selector has no slices made here. Pods whose named ports differ in number get a slice of their own,
+as on a cluster. A load balancer's address is the Service's own, which this machine reaches.
 """
 
 from collections.abc import Iterable
@@ -19,10 +20,16 @@ MANAGED_BY = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controlle
 def decide(service: Json, pods: Iterable[Json], slices: list[Json]) -> Decision:
     """Decide what is to be done for `service`, given the namespace's Pods and the Service's own slices."""
     selector = service["spec"].get("selector")
-    if service["metadata"].get("deletionTimestamp") or not selector:
+    if service["metadata"].get("deletionTimestamp"):
         return Decision()
-    chosen = [pod for pod in pods if of.matches({"matchLabels": selector}, pod["metadata"].get("labels"))]
-    wanted = {slice_["metadata"]["name"]: slice_ for slice_ in _slices(service, chosen)}
+    statuses = _balanced(service)
+    another_name = service["spec"].get("type") == "ExternalName"
+    if not selector and not another_name:
+        return Decision(statuses=statuses)
+    wanted: dict[str, Json] = {}
+    if not another_name:
+        chosen = [pod for pod in pods if of.matches({"matchLabels": selector}, pod["metadata"].get("labels"))]
+        wanted = {slice_["metadata"]["name"]: slice_ for slice_ in _slices(service, chosen)}
     present = {slice_["metadata"]["name"]: slice_ for slice_ in slices}
     create = [slice_ for name, slice_ in wanted.items() if name not in present]
     patch = [
@@ -31,7 +38,19 @@ def decide(service: Json, pods: Iterable[Json], slices: list[Json]) -> Decision:
         if name in wanted and _content(old) != _content(wanted[name])
     ]
     delete = [old for name, old in present.items() if name not in wanted]
-    return Decision(create=tuple(create), patch=tuple(patch), delete=tuple(delete))
+    return Decision(create=tuple(create), patch=tuple(patch), delete=tuple(delete), statuses=statuses)
+
+
+def _balanced(service: Json) -> tuple[tuple[Json, Json], ...]:
+    """The Service with the status that its load balancer gives it; empty where it has that."""
+    spec, there = service["spec"], sequence(service, "status", "loadBalancer", "ingress")
+    address = spec.get("clusterIP")
+    # A class names another program that is to give the address.
+    if spec.get("type") == "LoadBalancer" and spec.get("loadBalancerClass"):
+        return ()
+    balanced = spec.get("type") == "LoadBalancer" and address
+    wanted = [{"ip": address, "ipMode": "VIP"}] if balanced else []
+    return () if there == wanted else ((service, {"loadBalancer": {"ingress": wanted or None}}),)
 
 
 def _content(endpoint_slice: Json) -> tuple[object, object]:

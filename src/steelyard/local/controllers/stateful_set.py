@@ -79,7 +79,7 @@ def decide(sset: Json, children: list[Json], now: datetime, taken: set[str] | No
         patch=step.patch,
         delete=step.delete[:few] + _outdated(sset, history, pods, revisions),
         events=step.events,
-        look_again=planner.look_again,
+        requeue_after=planner.requeue_after,
         more=planner.more or len(step.delete) > few,
     )
 
@@ -182,7 +182,7 @@ class _Planner:
         self.condemned = sorted(rest, key=lambda pod: ordinal_of(sset, pod) or 0, reverse=True)
         self.room, self.more = batch(len(pods)), False
         waits = [wait for pod in pods if is_ready(pod) and (wait := available_in(pod, self.minimum, now)) > 0]
-        self.look_again = min(waits, default=None)
+        self.requeue_after = min(waits, default=None)
 
     def plan(self) -> Step:
         done = Step()
@@ -204,12 +204,12 @@ class _Planner:
         if name in self.taken:
             text = f"create Pod {name} in StatefulSet {self.sset['metadata']['name']} failed error: "
             text += f'pods "{name}" already exists'
-            self.look_again = min(self.look_again or 10.0, 10.0)
+            self.requeue_after = min(self.requeue_after or 10.0, 10.0)
             return Step(waits=True, events=(Event("FailedCreate", text, "Warning"),))
         claims = claims_of.wanted(self.sset, number)
         # A claim that goes with an earlier Pod of this name would be deleted under the new one.
         if any(claims_of.is_stale(self.claims.get(claim["metadata"]["name"]), name) for claim in claims):
-            self.look_again = min(self.look_again or 1.0, 1.0)
+            self.requeue_after = min(self.requeue_after or 1.0, 1.0)
             return Step(waits=True)
         if self.room <= 0:
             self.more = True

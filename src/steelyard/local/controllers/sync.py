@@ -6,7 +6,7 @@ calls loses nothing. `run.py` calls `sync` per key, tests call it directly.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -14,8 +14,17 @@ from typing import Protocol
 from steelyard.awake import SleptSince, never_slept
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound
-from steelyard.kube.objects import controller_uid, finalizers_of, labels_of, owner_references, status_of
+from steelyard.kube.objects import (
+    annotations_of,
+    controller_of,
+    controller_uid,
+    finalizers_of,
+    labels_of,
+    owner_references,
+    status_of,
+)
 from steelyard.kube.resource import (
+    APP_WRAPPERS,
     CONTROLLER_REVISIONS,
     CRON_JOBS,
     DEPLOYMENTS,
@@ -24,9 +33,12 @@ from steelyard.kube.resource import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
+    RAY_CLUSTERS,
+    RAY_JOBS,
     REPLICA_SETS,
     SERVICES,
     STATEFUL_SETS,
+    TRAINING,
     Resource,
     resource_of,
 )
@@ -42,7 +54,14 @@ from steelyard.local.controllers import (
     stateful_set,
 )
 from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.adoption import Adoption, claim_children, may_adopt
+from steelyard.local.controllers.app_wrapper import components
+from steelyard.local.controllers.app_wrapper import decide as app_wrapper
 from steelyard.local.controllers.decision import Decision, Event, parse_time, with_condition
+from steelyard.local.controllers.ray import cluster as ray_cluster
+from steelyard.local.controllers.ray import dashboard
+from steelyard.local.controllers.ray import job as ray_job
+from steelyard.local.controllers.ray import status as ray_status
 from steelyard.types import Json, mapping, sequence
 
 Key = tuple[str, str]  # namespace, name
@@ -63,6 +82,10 @@ class View(Protocol):
 
     def in_namespace(self, resource: Resource, namespace: str) -> Iterable[Json]: ...
 
+    def orphans(self, resource: Resource, owner: Json) -> Iterable[Json]:
+        """The objects without a controller that the owner's selector may select; it need not select all of them."""
+        ...
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -75,12 +98,20 @@ class Edge:
     slept: SleptSince = never_slept
 
 
+async def _nothing(cluster: Cluster, owner: Json, children: list[Json]) -> list[Json]:
+    return []
+
+
+def _none_is(owner: Json, obj: Json) -> bool:
+    return False
+
+
 def _match_labels(owner: Json) -> Json:
     return mapping(owner["spec"], "selector", "matchLabels")
 
 
 def _job_labels(owner: Json) -> Json:
-    return {"batch.kubernetes.io/controller-uid": owner["metadata"]["uid"]}
+    return _match_labels(owner) or {"batch.kubernetes.io/controller-uid": owner["metadata"]["uid"]}
 
 
 def _no_labels(owner: Json) -> Json:
@@ -108,11 +139,20 @@ class Kind:
     decide: Callable[[Json, list[Json], datetime, set[str]], Decision]
     labels: Callable[[Json], Json] = _match_labels  # by which the API lists the children
     related: tuple[Related, ...] = ()
+    observe: Callable[[Cluster, Json, list[Json]], Awaitable[list[Json]]] = _nothing
+    """Further objects for an owner and its children, which no list gives: read one by one, or from outside the API."""
+    adoptions: tuple[Adoption, ...] = ()
 
 
-JOB = Kind(JOBS, PODS, job.decide, _job_labels)
-REPLICA_SET = Kind(REPLICA_SETS, PODS, replica_set.decide)
-DEPLOYMENT = Kind(DEPLOYMENTS, REPLICA_SETS, deployment.decide)
+JOB = Kind(
+    JOBS,
+    PODS,
+    job.decide,
+    _job_labels,
+    adoptions=(Adoption(PODS, claims=job.claims_pods, finalizer=job_counts.FINALIZER),),
+)
+REPLICA_SET = Kind(REPLICA_SETS, PODS, replica_set.decide, adoptions=(Adoption(PODS, fits=of.is_active),))
+DEPLOYMENT = Kind(DEPLOYMENTS, REPLICA_SETS, deployment.decide, adoptions=(Adoption(REPLICA_SETS),))
 CRON_JOB = Kind(CRON_JOBS, JOBS, cron_job.decide, _no_labels)
 STATEFUL_SET = Kind(
     STATEFUL_SETS,
@@ -122,6 +162,10 @@ STATEFUL_SET = Kind(
         Related(CONTROLLER_REVISIONS, _is_owned),
         Related(PERSISTENT_VOLUME_CLAIMS, stateful_claims.is_claim_of),
     ),
+    adoptions=(
+        Adoption(PODS, is_member=lambda owner, pod: stateful_set.ordinal_of(owner, pod) is not None),
+        Adoption(CONTROLLER_REVISIONS, releases=False),
+    ),
 )
 CLAIM = Kind(
     PERSISTENT_VOLUME_CLAIMS,
@@ -130,7 +174,32 @@ CLAIM = Kind(
     _no_labels,
     related=(Related(PERSISTENT_VOLUMES, claim.is_volume_of),),
 )
-KINDS = (JOB, REPLICA_SET, DEPLOYMENT, CRON_JOB, STATEFUL_SET, CLAIM)
+RAY_CLUSTER = Kind(
+    RAY_CLUSTERS, PODS, ray_cluster.decide, ray_cluster.labels, related=(Related(SERVICES, _is_owned),)
+)
+RAY_JOB = Kind(
+    RAY_JOBS,
+    RAY_CLUSTERS,
+    ray_job.decide,
+    ray_job.labels,
+    related=(Related(JOBS, _is_owned), Related(RAY_CLUSTERS, ray_job.is_chosen)),
+    observe=dashboard.observe,
+)
+APP_WRAPPER = Kind(
+    APP_WRAPPERS,
+    PODS,
+    app_wrapper.decide,
+    app_wrapper.labels,
+    related=(
+        Related(PODS, components.is_pod_of),
+        # Their changes wake the controller; they are read by `observe`.
+        *(Related(resource, _none_is) for resource in (JOBS, RAY_CLUSTERS, RAY_JOBS, DEPLOYMENTS, *TRAINING)),
+    ),
+    observe=components.observe,
+)
+KINDS = (
+    JOB, REPLICA_SET, DEPLOYMENT, CRON_JOB, STATEFUL_SET, CLAIM, RAY_CLUSTER, RAY_JOB, APP_WRAPPER,
+)  # fmt: skip
 
 
 def owner_key(child: Json, owner: Resource) -> Key | None:
@@ -148,23 +217,27 @@ def owner_key(child: Json, owner: Resource) -> Key | None:
 
 
 async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
-    """Bring one object's children and status to what they should be; the seconds until the next look, if any."""
+    """Bring one object's children and status to what they should be; return the requeue time in seconds, if any."""
     cached = edge.view.get(kind.resource, *key)
     children = list(edge.view.children(kind.children, kind.resource, key))
+    if cached is not None and kind.adoptions:
+        candidates = [(adoption, edge.view.orphans(adoption.children, cached)) for adoption in kind.adoptions]
+        children = await claim_children(edge.cluster, cached, candidates, children)
     if kind is JOB:
         await _release_strangers(edge, key, cached, children)
     if kind is CLAIM:
         await _release_volumes(edge, key, cached)
     if cached is None:
         return None
+    owned = of.owned_by(cached, children) + _cached_related(edge, kind, cached)
+    owned = _distinct(owned, await kind.observe(edge.cluster, cached, owned))
     # The time first, then what was slept until then: a machine that sleeps in between must not find it in one alone.
     now = edge.now()
-    owned = of.owned_by(cached, children) + _cached_related(edge, kind, cached)
     decision = kind.decide(_awake(edge, cached), owned, now, set())
     if not decision:
         for event in decision.events:
             edge.record(cached, event)
-        return decision.look_again
+        return decision.requeue_after
     taken: set[str] = set()
     known: Known | None = None
     for _ in range(ROUNDS):
@@ -173,7 +246,7 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
             now = edge.now()
             decision = kind.decide(_awake(edge, known.owner), known.children, now, taken)
             if not decision:
-                return decision.look_again
+                return decision.requeue_after
             known = await _carry_out(edge, kind, known, decision, taken)
             if decision.more:
                 return NEXT_BATCH
@@ -205,7 +278,13 @@ class Known:
 async def _read(edge: Edge, kind: Kind, key: Key) -> Known:
     """The children are read after the owner, as `job_counts` needs it."""
     owner = await edge.cluster.get(kind.resource, key[1], key[0])
-    return Known(owner, await _children(edge, kind, owner))
+    children = await _children(edge, kind, owner)
+    return Known(owner, _distinct(children, await kind.observe(edge.cluster, owner, children)))
+
+
+def _distinct(first: list[Json], second: list[Json]) -> list[Json]:
+    """Return all objects, of those that are in both lists the second form."""
+    return list({obj["metadata"]["uid"]: obj for obj in (*first, *second)}.values())
 
 
 async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
@@ -214,6 +293,8 @@ async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
     listing = await edge.cluster.list(kind.children, namespace, label_selector=selector)
     children = of.owned_by(owner, listing.items)
     for related in kind.related:
+        if related.belongs is _none_is:
+            continue
         where = namespace if related.resource.namespaced else None
         others = await edge.cluster.list(related.resource, where)
         children += [obj for obj in others.items if related.belongs(owner, obj)]
@@ -225,6 +306,7 @@ def _cached_related(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
     return [
         obj
         for related in kind.related
+        if related.belongs is not _none_is
         for obj in edge.view.in_namespace(related.resource, namespace if related.resource.namespaced else "")
         if related.belongs(owner, obj)
     ]
@@ -234,18 +316,37 @@ async def _carry_out(
     edge: Edge, kind: Kind, known: Known, decision: Decision, taken: set[str]
 ) -> Known | None:
     """Write; what is known then, or None where it must be read again. An owner that is gone raises NotFound."""
-    owner = known.owner
-    if decision.status is not None:
-        wanted = {**owner, "status": decision.status}
-        owner = await edge.cluster.replace(kind.resource, wanted, subresource="status")
-    for event in decision.events:
-        edge.record(owner, event)
-    written = await _write_children(edge, owner, decision, taken)
-    if written is None:
-        return None
+    if not decision.children_first:
+        owner = await _write_owner(edge, kind, known.owner, decision)
+        written = await _write_children(edge, owner, decision, taken)
+        return None if written is None else _with(owner, known, written)
+    try:
+        written = await _write_children(edge, known.owner, decision, taken)
+    except ApiError:
+        # The deadline of an owner without children counts from its start, which is in the status.
+        await _write_owner(edge, kind, known.owner, decision)
+        raise
+    return None if written is None else _with(known.owner, known, written)
+
+
+def _with(owner: Json, known: Known, written: list[Json]) -> Known:
     by_uid = {child["metadata"]["uid"]: child for child in (*known.children, *written)}
     owner = by_uid.pop(owner["metadata"]["uid"], owner)
     return Known(owner, list(by_uid.values()))
+
+
+async def _write_owner(edge: Edge, kind: Kind, owner: Json, decision: Decision) -> Json:
+    """Write the status, tell the events; the owner as it is then."""
+    if decision.status is not None or decision.annotations:
+        status = status_of(owner) if decision.status is None else decision.status
+        wanted = {**owner, "status": status}
+        if decision.annotations:
+            annotations = {**annotations_of(owner), **decision.annotations}
+            wanted["metadata"] = {**owner["metadata"], "annotations": annotations}
+        owner = await edge.cluster.replace(kind.resource, wanted, subresource="status")
+    for event in decision.events:
+        edge.record(owner, event)
+    return owner
 
 
 async def _write_children(edge: Edge, owner: Json, decision: Decision, taken: set[str]) -> list[Json] | None:
@@ -268,7 +369,7 @@ async def _create(edge: Edge, owner: Json, obj: Json, taken: set[str]) -> Json |
             there = await edge.cluster.get(resource, metadata["name"], metadata.get("namespace"))
         except NotFound:
             return None
-        if controller_uid(there) != owner["metadata"]["uid"]:
+        if await _is_anothers(edge, owner, there):
             taken.add(metadata["name"])
         return None
     except ApiError as error:
@@ -279,6 +380,32 @@ async def _create(edge: Edge, owner: Json, obj: Json, taken: set[str]) -> Json |
     if event := _success(owner, obj, "create"):
         edge.record(owner, event)
     return made
+
+
+async def _is_anothers(edge: Edge, owner: Json, there: Json) -> bool:
+    """Tell whether an object with the name of a child belongs to another owner for good.
+
+    An object without a controller, which the cache did not show yet, is adopted here if it may be. One whose owner is
+    gone will be collected or released: it is waited for.
+    """
+    controller = controller_of(there)
+    if controller is None:
+        adoptions = (
+            adoption for kind in KINDS if kind.resource == resource_of(owner) for adoption in kind.adoptions
+        )
+        candidates = [adoption for adoption in adoptions if may_adopt(owner, there, adoption)]
+        await claim_children(edge.cluster, owner, [(adoption, [there]) for adoption in candidates], [])
+        return not candidates
+    if controller["uid"] == owner["metadata"]["uid"]:
+        return False
+    resource = resource_of(owner)
+    if (controller["apiVersion"], controller["kind"]) != (resource.api_version, resource.kind):
+        return True
+    try:
+        alive = await edge.cluster.get(resource, controller["name"], owner["metadata"].get("namespace"))
+    except NotFound:
+        return False
+    return bool(alive["metadata"]["uid"] == controller["uid"])
 
 
 def _success(owner: Json, obj: Json, verb: str) -> Event | None:
@@ -303,20 +430,27 @@ def _success(owner: Json, obj: Json, verb: str) -> Event | None:
 async def say_failure(edge: Edge, owner: Json, reason: str, message: str) -> None:
     """The condition that tells why an owner lacks children, of the kinds that have one."""
     resource, metadata = resource_of(owner), owner["metadata"]
-    if resource not in (DEPLOYMENTS, REPLICA_SETS):
+    if resource not in (DEPLOYMENTS, REPLICA_SETS, RAY_CLUSTERS):
         return
-    failure = {"type": replica_set.FAILURE, "status": "True", "reason": reason, "message": message}
     try:
         there = await edge.cluster.get(resource, metadata["name"], metadata.get("namespace"))
-        status = status_of(there)
-        before = list(sequence(status, "conditions"))
-        after = with_condition(before, failure, edge.now(), stamp="lastTransitionTime")
-        if after != before:
-            await edge.cluster.replace(
-                resource, {**there, "status": {**status, "conditions": after}}, subresource="status"
-            )
+        status = _failed(there, reason, message, edge.now())
+        if status != status_of(there):
+            await edge.cluster.replace(resource, {**there, "status": status}, subresource="status")
     except ApiError as error:
         _log.warning("%s %s: %s", resource.kind, metadata["name"], error)
+
+
+def _failed(owner: Json, reason: str, message: str, now: datetime) -> Json:
+    """Return the status with the failure in it."""
+    if resource_of(owner) == RAY_CLUSTERS:
+        return ray_status.failed(owner, reason, message, now)
+    status = status_of(owner)
+    failure = {"type": replica_set.FAILURE, "status": "True", "reason": reason, "message": message}
+    conditions = with_condition(
+        list(sequence(status, "conditions")), failure, now, stamp="lastTransitionTime"
+    )
+    return {**status, "conditions": conditions}
 
 
 async def _patch(edge: Edge, obj: Json, patch: Json, subresource: str = "") -> Json | None:
@@ -370,11 +504,12 @@ async def _release_volumes(edge: Edge, key: Key, cached: Json | None) -> None:
         await _patch(edge, volume, {"status": {"phase": "Released"}}, "status")
 
 
-async def sync_service(edge: Edge, key: Key) -> None:
+async def sync_service(edge: Edge, key: Key) -> float | None:
     """Bring one Service's EndpointSlices to what they should be. Slices may lag: what they say is not counted."""
     cached = edge.view.get(SERVICES, *key)
     if cached is None:
-        return
+        return None
     slices = of.owned_by(cached, edge.view.children(ENDPOINT_SLICES, SERVICES, key))
     decision = service.decide(cached, edge.view.in_namespace(PODS, key[0]), slices)
     await _write_children(edge, cached, decision, set())
+    return None

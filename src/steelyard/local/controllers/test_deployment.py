@@ -5,7 +5,7 @@ from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.pods import is_ready, phase_of
 from steelyard.kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.deployment import template_hash
+from steelyard.local.controllers.deployment import REVISION, template_hash
 from steelyard.local.controllers.objects import TEMPLATE, edge, make_deployment
 from steelyard.local.controllers.sync import DEPLOYMENT, REPLICA_SET, sync
 from steelyard.types import Json
@@ -100,7 +100,7 @@ async def test_a_deployment_makes_one_replica_set_and_its_pods() -> None:
         "MinimumReplicasAvailable",
         "NewReplicaSetAvailable",
     )
-    assert world.deployment["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1"
+    assert world.deployment["metadata"]["annotations"][REVISION] == "1"
 
 
 async def test_scaling_keeps_the_ready_pods() -> None:
@@ -123,6 +123,16 @@ async def test_a_pod_deleted_by_hand_is_made_again() -> None:
     assert gone["uid"] not in {pod["metadata"]["uid"] for pod in world.pods}
 
 
+async def test_a_pod_does_not_get_the_name_of_one_that_is_gone() -> None:
+    world, names = World(replicas=1), list[str]()
+    for _ in range(4):
+        await world.settle()
+        (pod,) = world.pods
+        names.append(pod["metadata"]["name"])
+        world.cluster.store.remove(PODS, names[-1], "default")
+    assert len(set(names)) == 4
+
+
 async def test_a_failed_pod_is_replaced() -> None:
     world = World(replicas=1)
     await world.settle()
@@ -140,7 +150,35 @@ async def test_a_rolling_update_stays_within_its_bounds() -> None:
     assert {pod["spec"]["containers"][0]["image"] for pod in world.pods} == {"y"}
     assert (len(world.pods), world.fewest_ready >= 3, world.most_pods <= 5) == (4, True, True)
     assert sorted(replica_set["spec"]["replicas"] for replica_set in world.replica_sets) == [0, 4]
-    assert world.deployment["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
+    assert world.deployment["metadata"]["annotations"][REVISION] == "2"
+
+
+async def test_a_template_taken_up_again_is_the_newest_revision() -> None:
+    world = World(replicas=1)
+    await world.roll()
+    for image in ("y", "z", "y"):
+        world.change(image)
+        await world.roll()
+    name = "deployment.kubernetes.io/revision"
+    notes = {
+        replica_set["metadata"]["annotations"][name]: replica_set["spec"]["replicas"]
+        for replica_set in world.replica_sets
+    }
+    assert notes == {"1": 0, "3": 0, "4": 1}
+    assert world.deployment["metadata"]["annotations"][name] == "4"
+    histories = [
+        replica_set["metadata"]["annotations"].get(f"{name}-history") for replica_set in world.replica_sets
+    ]
+    assert sorted(map(str, histories)) == ["2", "None", "None"]
+
+
+async def test_new_pods_beyond_the_wanted_number_count_as_unavailable() -> None:
+    world = World(replicas=2)
+    await world.roll()
+    world.change("y")
+    await world.settle()
+    status = world.deployment["status"]
+    assert (status["replicas"], status["availableReplicas"], status["unavailableReplicas"]) == (3, 2, 1)
 
 
 async def test_recreate_ends_the_old_pods_first() -> None:
@@ -190,9 +228,13 @@ async def test_min_ready_seconds_delays_availability() -> None:
     assert world.deployment["status"]["availableReplicas"] == 1
 
 
-async def test_paused_is_refused_and_nothing_moves() -> None:
+async def test_a_paused_deployment_begins_nothing_and_goes_on_when_it_is_resumed() -> None:
     world = World(paused=True)
     await world.settle()
     progressing = of.condition(world.deployment, "Progressing") or {}
-    assert (progressing["reason"], "spec.paused" in progressing["message"]) == ("NotImplemented", True)
+    assert (progressing["status"], progressing["reason"]) == ("Unknown", "DeploymentPaused")
     assert world.replica_sets == []
+    spec = {**world.deployment["spec"], "paused": False}
+    world.cluster.store.put({**world.deployment, "spec": spec})
+    await world.settle()
+    assert len(world.replica_sets) == 1

@@ -169,7 +169,7 @@ def test_times_beyond_all_dates_are_waited_for(field: str) -> None:
         owner["status"]["conditions"] = [ended]
     decision = job.decide(owner, [], NOW)
     assert not decision.delete
-    assert decision.look_again == 2.0**63
+    assert decision.requeue_after == 2.0**63
 
 
 async def test_a_namespace_with_thousands_of_children_delays_another_by_one_batch() -> None:

@@ -75,7 +75,7 @@ async def test_a_deadline_that_is_over_asks_for_no_look_while_pods_stop() -> Non
     await world.settle()
     world.time += timedelta(seconds=61)
     decision = decide(world.job, world.pods, world.time)
-    assert (len(decision.delete), decision.look_again) == (1, None)
+    assert (len(decision.delete), decision.requeue_after) == (1, None)
 
 
 async def test_a_deadline_counts_time_awake() -> None:
@@ -151,6 +151,17 @@ async def test_a_running_pod_deleted_by_hand_counts_as_a_failure(limit: int, rea
     assert world.true_conditions() == reason
     assert world.status["failed"] == 1
     assert [pod["metadata"]["uid"] != gone["metadata"]["uid"] for pod in world.pods] == [True] * limit
+
+
+@pytest.mark.parametrize("spec", [{}, {"completionMode": "Indexed", "completions": 1}])
+async def test_a_pod_does_not_get_the_name_of_one_that_is_gone(spec: Json) -> None:
+    world, names = World(backoffLimit=9, **spec), list[str]()
+    for _ in range(4):
+        await world.settle()
+        (pod,) = world.pods
+        names.append(pod["metadata"]["name"])
+        world.delete_by_hand(pod)
+    assert len(set(names)) == 4
 
 
 async def test_a_success_stays_counted_when_its_pod_is_deleted() -> None:

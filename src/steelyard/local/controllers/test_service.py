@@ -89,3 +89,35 @@ async def test_a_slice_that_was_deleted_comes_back() -> None:
     cluster.store.remove(ENDPOINT_SLICES, one["metadata"]["name"], "default")
     assert len(await settle(cluster)) == 1
     assert cluster.store.find(SERVICES, "demo", "default")
+
+
+async def test_a_load_balancer_answers_at_the_services_address() -> None:
+    cluster = MemoryCluster()
+    service = make_service()
+    service["spec"] |= {"type": "LoadBalancer", "clusterIP": "127.9.128.1"}
+    cluster.store.put(service)
+    await settle(cluster)
+    there = await cluster.get(SERVICES, "demo", "default")
+    assert there["status"]["loadBalancer"]["ingress"] == [{"ip": "127.9.128.1", "ipMode": "VIP"}]
+    await cluster.patch(SERVICES, "demo", {"spec": {"type": "ClusterIP"}}, "default")
+    await settle(cluster)
+    there = await cluster.get(SERVICES, "demo", "default")
+    assert "ingress" not in there["status"]["loadBalancer"]
+
+
+async def test_a_load_balancer_of_a_class_is_left_to_its_program() -> None:
+    cluster = MemoryCluster()
+    service = make_service()
+    service["spec"] |= {"type": "LoadBalancer", "clusterIP": "127.9.128.1", "loadBalancerClass": "a/b"}
+    cluster.store.put(service)
+    await settle(cluster)
+    assert "loadBalancer" not in (await cluster.get(SERVICES, "demo", "default")).get("status", {})
+
+
+async def test_another_name_has_no_slices() -> None:
+    cluster = MemoryCluster()
+    cluster.store.put(make_service())
+    cluster.store.put(make_pod("a", "127.9.0.1", ready=True))
+    assert len(await settle(cluster)) == 1
+    await cluster.patch(SERVICES, "demo", {"spec": {"type": "ExternalName"}}, "default")
+    assert await settle(cluster) == []

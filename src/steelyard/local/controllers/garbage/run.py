@@ -1,0 +1,253 @@
+"""Runs the garbage collector on any server, by requests alone.
+
+Changes become keys; a worker reads the object and its owners from the API itself, since the graph may lag behind, and
+carries out what `local/garbage.py` decides. New kinds are followed as soon as their definition is there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import ApiError, Conflict, NotFound
+from steelyard.kube.objects import finalizers_of, is_deleting, owner_references
+from steelyard.kube.resource import CRDS, Resource
+from steelyard.kube.served import Served
+from steelyard.kube.workqueue import Backoff, WorkQueue
+from steelyard.local import garbage
+from steelyard.local.controllers.garbage.graph import Graph
+from steelyard.local.faults import Faults
+from steelyard.local.garbage import FOREGROUND, ORPHAN, OwnerState
+from steelyard.types import Json
+
+Key = tuple[Resource, str, str]  # resource, namespace, name
+WORKERS = 8
+TRIES = 5  # of one write that others' writes get ahead of
+REDISCOVERY = 30.0  # seconds between two discoveries of kinds, beside those that a definition causes
+_log = logging.getLogger(__name__)
+
+
+class ServingCluster(Cluster, Protocol):
+    """A cluster that tells which kinds it has."""
+
+    async def served(self) -> Sequence[Served]: ...
+
+
+async def run_garbage_collector(
+    cluster: ServingCluster,
+    *,
+    stop: asyncio.Event,
+    faults: Faults | None = None,
+    synced: Callable[[], None] = lambda: None,
+) -> None:
+    """Collect until `stop`."""
+    collector = Collector(cluster, faults or Faults())
+    tasks = [asyncio.create_task(collector.discover(synced))]
+    tasks += [asyncio.create_task(collector.work()) for _ in range(WORKERS)]
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        collector.queue.close()
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.gather(*tasks, stopping, return_exceptions=True)
+        await collector.graph.close()
+
+
+class Collector:
+    def __init__(self, cluster: ServingCluster, faults: Faults) -> None:
+        self._cluster, self._faults = cluster, faults
+        self.queue: WorkQueue[Key] = WorkQueue(Backoff(cap=30.0), tenant=lambda key: key[1])
+        self.graph = Graph(cluster, self._changed)
+        self._of_unknown_kinds: set[Key] = set()  # their owner's kind is not defined, or not yet
+        self._defined = asyncio.Event()
+        # Set once the graph is full: before, an owner that it lacks may only not have been read yet.
+        self._complete = asyncio.Event()
+
+    async def discover(self, synced: Callable[[], None]) -> None:
+        """Follow all kinds; again when a definition changes, and from time to time."""
+        while True:
+            self._defined.clear()
+            try:
+                self.graph.follow(await self._cluster.served())
+                await self.graph.synced()
+                while self._of_unknown_kinds:
+                    self.queue.add(self._of_unknown_kinds.pop())
+            except ApiError as error:
+                _log.warning("the kinds of the server are not known, trying again: %s", error)
+                await asyncio.sleep(1.0)
+                continue
+            if not self._complete.is_set():
+                self._complete.set()
+                synced()
+            try:
+                async with asyncio.timeout(REDISCOVERY):
+                    await self._defined.wait()
+            except TimeoutError:
+                pass
+
+    # ---- what has to be collected
+
+    def _changed(self, resource: Resource, old: Json | None, new: Json | None) -> None:
+        if resource.plural == CRDS.plural:
+            self._defined.set()
+        if new is None:
+            assert old is not None
+            self._add_dependents(old)
+            self._add_owners(old)
+            return
+        if owner_references(old) != owner_references(new):
+            self._add_owners(old)  # an owner that waited for this object may no longer have to
+        held = is_deleting(new) and not {FOREGROUND, ORPHAN}.isdisjoint(finalizers_of(new))
+        if held or (owner_references(new) and not self._is_settled(new)):
+            self._add(resource, new)
+        if garbage.waits_for_dependents(new):
+            self._add_dependents(new)
+
+    def _is_settled(self, obj: Json) -> bool:
+        """Tell whether every owner is known and stays: most objects are made by a living owner, and need no request."""
+        for reference in owner_references(obj):
+            owner = self.graph.find(reference["uid"])
+            if owner is None or garbage.waits_for_dependents(owner[1]):
+                return False
+            metadata, resource = owner[1]["metadata"], self.graph.resource(reference)
+            if resource is None or (resource.group, resource.kind) != (owner[0].group, owner[0].kind):
+                return False
+            if metadata["name"] != reference["name"]:
+                return False
+            if resource.namespaced and metadata["namespace"] != obj["metadata"].get("namespace"):
+                return False
+        return True
+
+    def _add(self, resource: Resource, obj: Json) -> None:
+        self.queue.add((resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]))
+
+    def _add_dependents(self, owner: Json) -> None:
+        for resource, dependent in self.graph.dependents(owner["metadata"]["uid"]):
+            self._add(resource, dependent)
+
+    def _add_owners(self, obj: Json | None) -> None:
+        for reference in owner_references(obj):
+            owner = self.graph.find(reference["uid"])
+            if owner and garbage.waits_for_dependents(owner[1]):
+                self._add(*owner)
+
+    # ---- what is done about it
+
+    async def work(self) -> None:
+        await self._complete.wait()
+        while True:
+            key = await self.queue.get()
+            try:
+                await self.sync(key)
+            except ApiError as error:
+                wait = self.queue.retry(key)
+                _log.warning("%s %s/%s: %s; again in %.1f s", key[0].kind, *key[1:], error, wait)
+            except Exception:  # noqa: BLE001 - the outermost edge: one object's defect must not stop the others
+                self._faults.count("garbage", key[0].kind)
+                _log.exception("%s %s/%s cannot be worked on", key[0].kind, *key[1:])
+                self.queue.retry(key)
+            else:
+                self.queue.forget(key)
+            finally:
+                self.queue.done(key)
+
+    async def sync(self, key: Key) -> None:
+        """Bring one object to what its owners, or its dependents, ask for."""
+        obj = await self._get(*key)
+        if obj is None:
+            return
+        if is_deleting(obj):
+            if ORPHAN in finalizers_of(obj):
+                await self._orphan(key[0], obj)
+            elif FOREGROUND in finalizers_of(obj):
+                await self._let_go(key[0], obj)
+            return
+        if not owner_references(obj):
+            return
+        owners = []
+        for reference in owner_references(obj):
+            state = await self._state(reference, obj)
+            if state is None:  # perhaps the kind is defined later: until then nothing is done to the object
+                self._of_unknown_kinds.add(key)
+                return
+            owners.append((reference, state))
+        uid = obj["metadata"]["uid"]
+        verdict = garbage.collect(
+            obj, owners, lambda: [dependent for _, dependent in self.graph.dependents(uid)]
+        )
+        if verdict.forget:
+            await self._edit(key[0], obj, lambda data: garbage.without_owners(data, verdict.forget))
+        if verdict.unblock:
+            await self._edit(key[0], obj, garbage.unblocking)
+        if verdict.delete:
+            await self._delete(key, uid, verdict.delete)
+
+    async def _state(self, reference: Json, obj: Json) -> OwnerState | None:
+        """Tell what became of an owner; None for a kind that this server does not know."""
+        resource = self.graph.resource(reference)
+        if resource is None:
+            return None
+        namespace = obj["metadata"].get("namespace", "")
+        if resource.namespaced and not namespace:
+            return "alive"  # nobody can say in which namespace it would be
+        where = namespace if resource.namespaced else ""
+        there = await self._get(resource, where, reference["name"])
+        if there is None or there["metadata"]["uid"] != reference["uid"]:
+            return "gone"
+        return "waiting" if garbage.waits_for_dependents(there) else "alive"
+
+    async def _orphan(self, resource: Resource, owner: Json) -> None:
+        """Let dependents forget their owner before it goes: afterwards they would be garbage."""
+        uid = owner["metadata"]["uid"]
+        for kind, dependent in list(self.graph.dependents(uid)):
+            await self._edit(kind, dependent, lambda data: garbage.without_owners(data, [uid]))
+        await self._edit(resource, owner, lambda data: garbage.without_finalizer(data, ORPHAN))
+
+    async def _let_go(self, resource: Resource, owner: Json) -> None:
+        """End the wait of an owner that no dependent blocks any more."""
+        uid = owner["metadata"]["uid"]
+        blocking = [(kind, obj) for kind, obj in self.graph.dependents(uid) if garbage.blocks(obj, uid)]
+        for kind, dependent in blocking:
+            if not is_deleting(dependent):
+                self._add(kind, dependent)
+        if not blocking:
+            await self._edit(resource, owner, lambda data: garbage.without_finalizer(data, FOREGROUND))
+
+    # ---- requests
+
+    async def _get(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        try:
+            return await self._cluster.get(resource, name, namespace or None)
+        except NotFound:
+            return None
+
+    async def _delete(self, key: Key, uid: str, propagation: str) -> None:
+        resource, namespace, name = key
+        try:
+            await self._cluster.delete(resource, name, namespace or None, uid=uid, propagation=propagation)
+        except (Conflict, NotFound):
+            return  # gone, or another by this name
+
+    async def _edit(self, resource: Resource, obj: Json, change: Callable[[Json], Json]) -> None:
+        """Change the metadata of an object as it is now, unless another object has its name by now."""
+        metadata = obj["metadata"]
+        for left in reversed(range(TRIES)):
+            there = await self._get(resource, metadata.get("namespace", ""), metadata["name"])
+            if there is None or there["metadata"]["uid"] != metadata["uid"]:
+                return
+            known = there["metadata"]
+            patch = {"metadata": {**change(known), "resourceVersion": known["resourceVersion"]}}
+            try:
+                await self._cluster.patch(resource, known["name"], patch, known.get("namespace"))
+            except NotFound:
+                return
+            except Conflict:
+                if not left:
+                    raise
+            else:
+                return

@@ -1,0 +1,91 @@
+"""Ray's own autoscaler beside the head of a cluster that asks for it, as KubeRay puts it there.
+
+It reads what Ray waits for, and writes `replicas` and `workersToDelete` of the worker groups; the controller follows.
+"""
+
+from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.ray import names
+from steelyard.types import Json, mapping, sequence
+
+CONTAINER = "autoscaler"
+_RESOURCES = {"cpu": "500m", "memory": "512Mi"}
+_COMMAND = (
+    "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) --cluster-namespace $(RAY_CLUSTER_NAMESPACE) "
+    f"--gcs-address $(POD_IP):{names.GCS_PORT}"  # this machine's own address is not the Pod's
+)
+
+
+def is_autoscaled(cluster: Json) -> bool:
+    return bool(cluster["spec"].get("enableInTreeAutoscaling"))
+
+
+def is_second_version(cluster: Json) -> bool:
+    """Tell whether the cluster asks for the second version of Ray's autoscaler."""
+    return is_autoscaled(cluster) and mapping(cluster["spec"], "autoscalerOptions").get("version") == "v2"
+
+
+def variables(cluster: Json) -> list[Json]:
+    """Return the variables that the head needs, too."""
+    return [{"name": "RAY_enable_autoscaler_v2", "value": "1"}] if is_second_version(cluster) else []
+
+
+def account(cluster: Json) -> str:
+    """Return the name of the account by which the autoscaler reads and changes the cluster."""
+    spec = mapping(cluster["spec"], "headGroupSpec", "template", "spec")
+    return str(spec.get("serviceAccountName") or cluster["metadata"]["name"])
+
+
+def add_to(cluster: Json, spec: Json) -> None:
+    """Put the autoscaler's container into the Pod of the head, beside the first container."""
+    head, options = spec["containers"][0], mapping(cluster["spec"], "autoscalerOptions")
+    fields = {
+        "RAY_CLUSTER_NAME": f"metadata.labels['{names.CLUSTER}']",
+        "RAY_CLUSTER_NAMESPACE": "metadata.namespace",
+        "RAY_HEAD_POD_NAME": "metadata.name",
+        "POD_IP": "status.podIP",
+    }
+    env = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()]
+    env.append({"name": "KUBERAY_CRD_VER", "value": "v1"})
+    amounts: Json = {"requests": _RESOURCES, "limits": _RESOURCES}
+    container: Json = {
+        "name": CONTAINER,
+        "image": options.get("image") or head.get("image", ""),
+        "command": ["/bin/bash", "-c", "--"],
+        # Ray knows the API's port by this variable alone.
+        "args": [f"export KUBERNETES_SERVICE_PORT_HTTPS=$KUBERNETES_SERVICE_PORT; exec {_COMMAND}"],
+        "env": [*env, *variables(cluster), *sequence(options, "env")],
+        "resources": mapping(options, "resources") or amounts,
+        # It writes its log where the dashboard looks for it.
+        "volumeMounts": [*sequence(head, "volumeMounts"), *sequence(options, "volumeMounts")],
+    }
+    optional: Json = {
+        name: options[name] for name in ("envFrom", "imagePullPolicy", "securityContext") if name in options
+    }
+    spec["containers"].append({**container, **optional})
+    spec["serviceAccountName"] = account(cluster)
+
+
+def access(cluster: Json) -> list[Json]:
+    """Return the account of the autoscaler, unless the template names one, and its rights."""
+    metadata = {
+        "name": cluster["metadata"]["name"],
+        "namespace": cluster["metadata"]["namespace"],
+        "labels": {names.CLUSTER: cluster["metadata"]["name"]},
+        "ownerReferences": [of.owner_reference(cluster)],
+    }
+    group, name = "rbac.authorization.k8s.io", account(cluster)
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
+        {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["get", "patch"]},
+    ]
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": metadata["namespace"]}
+    own: Json = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+    role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": rules}
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": metadata,
+        "subjects": [subject],
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": metadata["name"]},
+    }
+    return [*([own] if name == metadata["name"] else []), role, binding]

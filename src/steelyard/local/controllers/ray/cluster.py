@@ -1,0 +1,110 @@
+"""The RayCluster controller's decision: a head with its Service, and as many workers of each group as are wanted.
+
+`sync.py` calls `decide` with the cluster, then its Pods and Services as they are stored.
+"""
+
+from datetime import datetime
+from itertools import islice
+
+from steelyard.kube.objects import is_deleting, labels_of, status_of
+from steelyard.kube.pods import is_ready, is_terminal, phase_of
+from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.decision import MOST_PODS, Decision, Event, batch
+from steelyard.local.controllers.ray import autoscaler, names
+from steelyard.local.controllers.ray.pods import head_pod, worker_pod
+from steelyard.local.controllers.ray.service import head_service
+from steelyard.local.controllers.ray.status import is_head, pods_of, wanted_status
+from steelyard.types import Json, sequence
+
+
+def labels(cluster: Json) -> Json:
+    """Return the labels by which the API lists the cluster's Pods."""
+    return {names.CLUSTER: cluster["metadata"]["name"]}
+
+
+def decide(cluster: Json, children: list[Json], now: datetime, taken: set[str] | None = None) -> Decision:
+    """Decide what is to be done for `cluster`. `taken`: Pod names that belong to other objects."""
+    if is_deleting(cluster) or names.is_managed_elsewhere(cluster):
+        return Decision()
+    if fault := invalid(cluster):
+        return Decision(events=(Event("InvalidRayClusterSpec", fault, "Warning"),))
+    pods = [child for child in children if child["kind"] == "Pod"]
+    # The platform's Service of the dashboard is a child of the cluster as well, and must not count as the head's.
+    head = names.head_service_name(cluster["metadata"]["name"])
+    services = [
+        child for child in children if (child["kind"], child["metadata"]["name"]) == ("Service", head)
+    ]
+    unfinished = [pod for pod in pods if not is_terminal(pod)]
+    live = [pod for pod in unfinished if not is_deleting(pod)]
+    suspended = bool(cluster["spec"].get("suspend"))
+    # Pods that have ended make room for others of the same name and number.
+    delete = [pod for pod in pods if is_terminal(pod) and not is_deleting(pod)]
+    create: list[Json] = []
+    more = False
+    if suspended:
+        delete = [pod for pod in pods if not is_deleting(pod)]
+    else:
+        create += [] if services else [head_service(cluster)]
+        if not any(is_head(pod) for pod in pods):
+            # The account first: a Pod whose account is not there is refused.
+            create += autoscaler.access(cluster) if autoscaler.is_autoscaled(cluster) else []
+            create.append(head_pod(cluster))
+        made, surplus = _workers(cluster, pods, live, taken or set())
+        more = len(made) > (few := batch(len(pods)))
+        create += made[:few]
+        delete += [pod for pod in surplus if pod not in delete]
+    status = wanted_status(cluster, unfinished if suspended else live, services, now)
+    return Decision(
+        status=status if status != status_of(cluster) else None,
+        create=tuple(create),
+        delete=tuple(delete),
+        more=more,
+    )
+
+
+def invalid(cluster: Json) -> str:
+    """Return what keeps the specification from being carried out; empty where nothing does."""
+    spec = cluster["spec"]
+    groups = [group["groupName"] for group in sequence(spec, "workerGroupSpecs")]
+    if not sequence(spec, "headGroupSpec", "template", "spec", "containers"):
+        return "headGroupSpec should have at least one container"
+    for group in sequence(spec, "workerGroupSpecs"):
+        if not sequence(group, "template", "spec", "containers"):
+            return f"workerGroupSpec {group['groupName']} should have at least one container"
+        most = group.get("maxReplicas")
+        if most is not None and int(group.get("minReplicas") or 0) > int(most):
+            return f"worker group {group['groupName']} has minReplicas greater than maxReplicas"
+    if len(set(groups)) < len(groups):
+        return "worker group names must be unique"
+    return ""
+
+
+def _workers(
+    cluster: Json, pods: list[Json], live: list[Json], taken: set[str]
+) -> tuple[list[Json], list[Json]]:
+    """Return the workers to make and those to delete, of all groups."""
+    metadata = cluster["metadata"]
+    used = taken | {pod["metadata"]["name"] for pod in pods}
+    create: list[Json] = []
+    delete: list[Json] = []
+    groups = sequence(cluster["spec"], "workerGroupSpecs")
+    for group in groups:
+        mine = [
+            pod for pod in live if not is_head(pod) and labels_of(pod).get(names.GROUP) == group["groupName"]
+        ]
+        named = set(sequence(group, "scaleStrategy", "workersToDelete"))
+        chosen = [pod for pod in mine if pod["metadata"]["name"] in named]
+        rest = [pod for pod in mine if pod not in chosen]
+        lacking = min(pods_of(group), MOST_PODS) - len(rest)
+        base = names.worker_base(metadata["name"], group["groupName"])
+        free = of.free_names(base, of.series_of(cluster), used)
+        create += [worker_pod(cluster, group, name) for name in islice(free, max(lacking, 0))]
+        delete += chosen + sorted(rest, key=_deletion_order)[: max(-lacking, 0)]
+    wanted = {group["groupName"] for group in groups}
+    delete += [pod for pod in live if not is_head(pod) and labels_of(pod).get(names.GROUP) not in wanted]
+    return create, delete
+
+
+def _deletion_order(pod: Json) -> tuple[bool, bool, str]:
+    """Return a sort key: first the Pods whose loss costs least."""
+    return phase_of(pod) == "Running", is_ready(pod), str(pod["metadata"]["name"])

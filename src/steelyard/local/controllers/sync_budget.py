@@ -1,0 +1,38 @@
+"""The edge of the disruption controller, beside `sync.py`: a budget has no children, only a status that counts Pods."""
+
+from contextlib import suppress
+
+from steelyard.kube.errors import Conflict, NotFound
+from steelyard.kube.resource import (
+    DEPLOYMENTS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+)
+from steelyard.local.controllers import disruption
+from steelyard.local.controllers.sync import Edge, Key
+from steelyard.types import Json
+
+_SCALED = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "Deployment": DEPLOYMENTS}
+
+
+async def sync_budget(edge: Edge, key: Key) -> float | None:
+    """Bring one PodDisruptionBudget's status to what it should be; the seconds until the next reconciliation, if any.
+
+    The cache may lag. An eviction that it has not seen has changed the budget's version, so this write is refused.
+    """
+    cached = edge.view.get(POD_DISRUPTION_BUDGETS, *key)
+    if cached is None:
+        return None
+
+    def owner(kind: str, name: str) -> Json | None:
+        resource = _SCALED.get(kind)
+        return edge.view.get(resource, key[0], name) if resource else None
+
+    status, again = disruption.decide(cached, edge.view.in_namespace(PODS, key[0]), owner, edge.now())
+    if status is not None:
+        with suppress(NotFound, Conflict):  # the cache hears of it, and so does this controller
+            wanted = {**cached, "status": status}
+            await edge.cluster.replace(POD_DISRUPTION_BUDGETS, wanted, subresource="status")
+    return again
