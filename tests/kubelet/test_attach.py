@@ -1,13 +1,16 @@
 """Callers of running containers: their input, their terminal, and what they see of it."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from steelyard.kube.resource import PODS
+from steelyard.local.apiserver.streams import attaching
 from steelyard.local.apiserver.streams.attaching import Attachment
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import (
@@ -150,6 +153,36 @@ async def test_much_input_and_much_output(machine: Machine) -> None:
     call.end_input()
     await call.status()
     assert await call.until(b"") == block * 20
+
+
+async def test_input_on_its_way_to_a_container_that_ends_hides_no_end(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod = await start(machine, SHELL, stdin=True)
+    ours, shim = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    shim.send(b"\1last words")
+    shim.close()
+    monkeypatch.setattr(attaching, "_connection", lambda base: ours)
+    received: list[bytes] = []
+
+    async def receive(message: bytes) -> None:
+        for _ in range(9):
+            await asyncio.sleep(0)  # as a network does: meanwhile the input finds nobody
+        received.append(message)
+
+    async def typed() -> AsyncIterator[bytes]:
+        yield b"\0too late\n"
+        await asyncio.Event().wait()
+
+    run = machine.folder(pod).run("main")
+    assert run is not None
+    async with asyncio.timeout(20):
+        await Attachment(machine.folder(pod), "main", run, True, frozenset((1, 2))).run(
+            None, typed(), receive
+        )
+    assert received[1] == b"\1last words"
+    assert orjson.loads(received[2][1:]) == {"metadata": {}, "status": "Success"}
 
 
 async def test_a_caller_that_reads_nothing_does_not_stop_the_container(machine: Machine) -> None:

@@ -95,6 +95,27 @@ async def test_a_program_meets_itself_on_its_loopback_address(machine: Machine) 
         assert machine.log(pod) == [f"own {pod['status']['podIP']} {pod['status']['podIP']}"]
 
 
+BOTH = """
+import errno, os, socket as s
+with s.create_server((os.environ["POD_IP"], 23459)) as own, s.create_server(("127.0.0.1", 23459)) as local:
+    with s.create_connection(("127.0.0.1", 23459)) as there:
+        own.accept()[0].sendall(b"own")
+        print(there.recv(9).decode(), flush=True)
+with s.create_server(("127.0.0.1", 23459)):
+    try:
+        s.create_server(("127.0.0.1", 23459))
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+"""
+
+
+async def test_a_program_may_have_a_port_of_its_address_and_of_127_0_0_1(machine: Machine) -> None:
+    pod = make_training(BOTH)
+    field = {"fieldRef": {"fieldPath": "status.podIP"}}
+    pod["spec"]["containers"][0]["env"] = [{"name": "POD_IP", "valueFrom": field}]
+    assert machine.log(await machine.run(pod)) == ["own", "EADDRINUSE"]
+
+
 async def test_what_the_machine_serves_is_still_there_and_sees_whose_call_it_is(machine: Machine) -> None:
     async def answered(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(f"the machine, called by {writer.get_extra_info('peername')[0]}".encode())

@@ -1,8 +1,13 @@
 """Names inside a namespace: short ones, one's own, early ones; and two namespaces that do not meet."""
 
 import asyncio
+import contextlib
+import random
+import socket
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +15,8 @@ from steelyard.kube.resource import PODS, SERVICES
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.run import run_controllers
 from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import Machine, make_config, make_pod, phase
+from steelyard.local.kubelet.testing import Machine, make_config, make_container, make_pod, phase
+from steelyard.local.machine import free_port
 from steelyard.local.names.run import run_names
 from steelyard.local.names.shown import Shown
 from steelyard.types import Json
@@ -175,3 +181,88 @@ async def test_a_service_leads_from_its_port_to_another_port_of_its_pods(machine
     await machine.cluster.create(PODS, make_pod(client, name="client"))
     pod = await machine.until(lambda pod: phase(pod) == "Succeeded", "client")
     assert machine.log(pod) == ["hello hello"]
+
+
+ECHO = """
+import os, socket, sys, threading
+address = os.environ["POD_IP"]
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+datagrams.bind((address, 5353))
+def answer():
+    while True:
+        data, client = datagrams.recvfrom(100)
+        datagrams.sendto(b"udp " + data, client)
+threading.Thread(target=answer, daemon=True).start()
+with socket.create_server((address, 8000)) as server:
+    while True:
+        with server.accept()[0] as client:
+            client.sendall(b"tcp " + client.recv(100))
+"""
+
+
+async def test_ports_of_the_machine_lead_to_a_service_and_another_name_to_its_address(
+    machine: Machine,
+) -> None:
+    number, where = free_port(), free_address()
+    env = [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+    pod = make_pod(program(ECHO, env=env), name="echo")
+    ports = [
+        {"name": "t", "port": 80, "targetPort": 8000, "nodePort": number},
+        {"name": "u", "port": 53, "targetPort": 5353, "nodePort": number, "protocol": "UDP"},
+    ]
+    spec = {"type": "NodePort", "clusterIP": where, "selector": {"app": "echo"}, "ports": ports}
+    await machine.cluster.create(SERVICES, make_service("echo", spec))
+    alias = {"type": "ExternalName", "externalName": "echo.default.svc.cluster.local"}
+    await machine.cluster.create(SERVICES, make_service("alias", alias))
+    await machine.cluster.create(PODS, pod)
+    reader = await asyncio.to_thread(ask_until_answered, number)
+    assert reader == (b"tcp hello", b"udp hello")
+    await machine.cluster.create(PODS, make_pod(program(LOOK, "alias", "alias.default.svc"), name="asks"))
+    _, names = await said(machine, "asks", "default")
+    assert names["alias"] == names["alias.default.svc"] == where
+
+
+def program(text: str, *arguments: str, **fields: Any) -> Json:
+    return {**make_container(**fields), "command": ["python", "-c", text, *arguments]}
+
+
+def make_service(name: str, spec: Json) -> Json:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def free_address() -> str:
+    """Return a loopback address that no other test uses."""
+    return f"127.{random.randint(130, 190)}.{random.randint(1, 250)}.{random.randint(1, 250)}"
+
+
+def ask_until_answered(port: int) -> tuple[bytes, bytes]:
+    """Ask a port of the machine by both protocols, until its Pod is there."""
+    deadline = time.monotonic() + 20
+    answers = [b"", b""]
+    while not all(answers):
+        assert time.monotonic() < deadline
+        for index, kind in enumerate((socket.SOCK_STREAM, socket.SOCK_DGRAM)):
+            with socket.socket(socket.AF_INET, kind) as client, contextlib.suppress(OSError):
+                client.settimeout(0.2)
+                client.connect(("127.0.0.1", port))
+                client.send(b"hello")
+                answers[index] = client.recv(100)
+    return answers[0], answers[1]
+
+
+async def test_aliases_of_a_pod_are_its_own(machine: Machine) -> None:
+    aliases = [{"ip": "10.1.2.3", "hostnames": ["db", "db.example.com"]}]
+    names = ("db", "db.example.com", "localhost")
+    await machine.cluster.create(PODS, make_pod(program(LOOK, *names), name="aliased", hostAliases=aliases))
+    pod, known = await said(machine, "aliased", "default")
+    assert (known["db"], known["db.example.com"], known["localhost"]) == ("10.1.2.3", "10.1.2.3", "127.0.0.1")
+    # Its namespace's other Pods know nothing of them.
+    shared = machine.config.hosts.with_name("hosts.d") / "default"
+    assert "10.1.2.3" not in (shared.read_text() if shared.exists() else "")
+    own = shared.with_name(f"default@{pod['metadata']['uid']}")
+    assert own.exists()
+    await machine.cluster.delete(PODS, "aliased", "default")
+    async with asyncio.timeout(20):
+        while own.exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)

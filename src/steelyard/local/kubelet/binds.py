@@ -61,6 +61,7 @@ class Binds:
 
     def __init__(self, listener: int, ip: str) -> None:
         self.listener, self.host = listener, bytes(int(part) for part in ip.split("."))
+        self._ports: set[int] = set()  # of binds to all addresses or to 127.0.0.1 that became the Pod's
 
     def serve(self) -> None:
         """Answer calls until no process of the container is left."""
@@ -107,7 +108,15 @@ class Binds:
         if kind == STREAM and wanted.port:  # a program that starts again gets its port back at once
             _set(socket, _SOCKET_LEVEL, _REUSE_ADDRESS)
         raw = wanted.packed()
-        return _done(libc.bind(socket, raw, len(raw)))
+        error = _done(libc.bind(socket, raw, len(raw)))
+        if error == errno.EADDRINUSE and address.loopback and wanted.port not in self._ports:
+            # In a network of its own a program has the same port of the Pod's address and of 127.0.0.1. Callers of
+            # the second one reach the first; the socket gets a port where it is in nobody's way.
+            raw = wanted._replace(port=0).packed()
+            return _done(libc.bind(socket, raw, len(raw)))
+        if not error and kind == STREAM:
+            self._ports.add(wanted.port)
+        return error
 
     def _call(self, call: Call, socket: int, address: Address) -> int | None:
         """A connection within the machine; where it goes to the Pod itself, we make it."""

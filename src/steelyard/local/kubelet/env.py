@@ -1,6 +1,7 @@
 """A container's environment, from its Pod and the ConfigMaps and Secrets that it names."""
 
 import base64
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,10 @@ Objects = Mapping[
 
 class ConfigMissing(Exception):
     """The container cannot start yet: what it refers to is not there."""
+
+
+class VolumeMissing(ConfigMissing):
+    """A volume cannot be made yet: what it shows is not there. The container stays in creation, as on a cluster."""
 
 
 class Unsupported(Exception):
@@ -65,7 +70,8 @@ def field(path: str, pod: Json, facts: Facts) -> str:
         return str(mapping(metadata, match[1]).get(match[2], ""))
     if path in ("metadata.labels", "metadata.annotations"):
         pairs = mapping(metadata, path.split(".")[1]).items()
-        return "\n".join(f'{key}="{value}"' for key, value in sorted(pairs))
+        # Quoted, so that a value with a line break stays on its line.
+        return "\n".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in sorted(pairs))
     raise Unsupported(f"fieldRef {path!r} is not implemented")
 
 
@@ -87,7 +93,7 @@ def contents(kind: str, name: str, objects: Objects, optional: bool) -> dict[str
     if source is None:
         if optional:
             return None
-        raise ConfigMissing(f"{kind.lower()} {name!r} not found")
+        raise ConfigMissing(f'{kind.lower()} "{name}" not found')
     data = mapping(source, "data")
     if kind == "Secret":
         return {key: base64.b64decode(value) for key, value in data.items()}
@@ -104,12 +110,12 @@ def _texts(kind: str, reference: Json, objects: Objects) -> dict[str, bytes] | N
     return {key: value for key, value in values.items() if key not in binary}
 
 
-def _from_key(kind: str, source: Json, objects: Objects) -> str | None:
+def _from_key(kind: str, source: Json, namespace: str, objects: Objects) -> str | None:
     values = _texts(kind, source, objects)
     if values is None or source["key"] not in values:
         if source.get("optional"):
             return None
-        raise ConfigMissing(f"couldn't find key {source['key']!r} in {kind.lower()} {source['name']!r}")
+        raise ConfigMissing(f"couldn't find key {source['key']} in {kind} {namespace}/{source['name']}")
     return _text(values[source["key"]], source["key"], kind, source["name"])
 
 
@@ -128,9 +134,9 @@ def _value_from(variable: Json, container: Json, pod: Json, facts: Facts, object
     if "resourceFieldRef" in source:
         return resource_field(source["resourceFieldRef"], container, facts)
     if "configMapKeyRef" in source:
-        return _from_key("ConfigMap", source["configMapKeyRef"], objects)
+        return _from_key("ConfigMap", source["configMapKeyRef"], pod["metadata"]["namespace"], objects)
     if "secretKeyRef" in source:
-        return _from_key("Secret", source["secretKeyRef"], objects)
+        return _from_key("Secret", source["secretKeyRef"], pod["metadata"]["namespace"], objects)
     raise Unsupported(f"env {variable['name']!r}: valueFrom.{next(iter(source), '')} is not implemented")
 
 
@@ -169,10 +175,11 @@ def _references(pod: Json) -> Iterator[tuple[str, str]]:
             for field_name, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
                 if field_name in mapping(variable, "valueFrom"):
                     yield kind, variable["valueFrom"][field_name]["name"]
-    yield from _references_of_volumes(spec)
+    yield from references_of_volumes(spec)
 
 
-def _references_of_volumes(spec: Json) -> Iterator[tuple[str, str]]:
+def references_of_volumes(spec: Json) -> Iterator[tuple[str, str]]:
+    """The ConfigMaps and Secrets that the volumes show."""
     for volume in sequence(spec, "volumes"):
         if "configMap" in volume:
             yield "ConfigMap", volume["configMap"]["name"]

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import traceback
-from typing import Any, Protocol
+from typing import Protocol
 
 from steelyard.local.kubelet import (
     binds,  # noqa: F401 - loaded here once, for all shims
@@ -44,8 +44,9 @@ class Origin(Protocol):
     def show_shim(self, path: str) -> None:
         """Show the intent's path in the command line of the fork."""
 
-    def execute(self, intent: dict[str, Any]) -> None:
-        """Take the role of exec in a container's child, or return."""
+    @property
+    def execute(self) -> shim.Execute:
+        """Function that takes the role of exec in a container's child, if any."""
 
 
 class Bare:
@@ -57,8 +58,9 @@ class Bare:
     def show_shim(self, path: str) -> None:
         show_intent(path)
 
-    def execute(self, _: dict[str, Any]) -> None:
-        return
+    @property
+    def execute(self) -> shim.Execute:
+        return None
 
 
 def become_shim(path: str, ready: int, errors: int, origin: Origin) -> None:

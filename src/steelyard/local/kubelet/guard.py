@@ -77,14 +77,19 @@ class Guard:
         while True:
             await self.wake.wait()
             await asyncio.sleep(self.interval)
-            workers = self.workers()
-            shims = frozenset(pid for worker in workers for pid in worker.containers.shim_pids().values())
-            if not shims:
+            if not self._look_at_all():
                 self.wake.clear()
                 self._judged.clear()
-                continue
-            self._looks += 1
-            self._look(workers, shims)
+
+    def _look_at_all(self) -> bool:
+        """Look at the Pods of which something runs, and not at the ended ones, which are many; False: nothing runs."""
+        workers = [worker for worker in self.workers() if worker.containers.shim_pids()]
+        if not workers:
+            return False
+        self._looks += 1
+        shims = frozenset(pid for worker in workers for pid in worker.containers.shim_pids().values())
+        self._look(workers, shims)
+        return True
 
     def _look(self, workers: list[PodWorker], shims: frozenset[int]) -> None:
         """The processes of the machine are read at most once a look, and not at all when nothing asks for it."""

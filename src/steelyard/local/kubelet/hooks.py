@@ -88,6 +88,13 @@ class Hooks:
     def close(self) -> None:
         for task in (*self._tasks.values(), *self._ending.values()):
             task.cancel()
+        # It holds the Pod's worker, which holds these hooks: ended Pods would stay in memory until Python looks for
+        # cycles, which it seldom does among many objects.
+        self._report = _unheard
+
+
+def _unheard(reason: str, message: str) -> None:
+    """Report to nobody."""
 
 
 async def perform(action: Json, target: Target) -> bool:

@@ -2,13 +2,16 @@
 
 import os
 import re
+import sys
 import tomllib
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from steelyard.runners.table import kind_of_image
 from steelyard.types import sequence
 
+_RAY = "ray"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -62,6 +65,8 @@ def find(path: Path, reference: str) -> Image:
             f"the runner {kind.name} is not installed on this machine; it begins once you have run: "
             f"{kind.install_command} --state-dir {path.parent}"
         )
+    if entry is None and name.rpartition("/")[2] == _RAY:
+        return _ray(name, path)
     if entry is None:
         raise ImageMissing(
             f'image {name!r} is not in {path}; add a table ["{name}"] with python = "/path/to/bin/python"'
@@ -70,3 +75,13 @@ def find(path: Path, reference: str) -> Image:
         wrong = "root = FOLDER is not implemented yet" if "root" in entry else "it names no python"
         raise ImageMissing(f'{path}: ["{name}"]: {wrong}; give python = "/path/to/bin/python"')
     return Image(name, str(entry["python"]), tuple(entry.get("command", ())))
+
+
+def _ray(name: str, path: Path) -> Image:
+    """An image of Ray's (`rayproject/ray`, `quay.io/modh/ray`): the Ray of this Python, whatever the tag says."""
+    if find_spec(_RAY) is None:
+        raise ImageMissing(
+            f"Ray is not installed on this machine; install it with: pip install 'steelyard[ray]', or add a table "
+            f'["{name}"] with python = "/path/to/bin/python" to {path}'
+        )
+    return Image(name, sys.executable)

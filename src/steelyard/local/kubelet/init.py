@@ -5,10 +5,11 @@ shim's child becomes it (`shim.py`); when it ends, the kernel ends whatever is l
 only.
 """
 
+import errno
 import os
 import select
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -26,6 +27,12 @@ def be_born(born: int, kept: Iterable[int]) -> None:
     if pid:
         os.write(born, str(pid).encode())
         os._exit(0)
+    become(kept)
+
+
+def become(kept: Iterable[int]) -> None:
+    """Become number 1 of the container, with its signals blocked until it waits for them: none is lost."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
     os.setsid()
     close_all_but({0, 1, 2, *kept})
 
@@ -57,6 +64,33 @@ def run_program(ended: int) -> None:
     for number in FORWARDED:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def spawn_program(argv: list[str], env: Mapping[str, str], ended: int) -> NoReturn:
+    """Run the program as number 1's child, without a copy of this interpreter for the moment before its exec.
+
+    Raises OSError where it cannot be run.
+    """
+    pid = _spawn(argv, env)
+    try:
+        _look_after(pid, ended)
+    finally:
+        os._exit(1)
+
+
+def _spawn(argv: list[str], env: Mapping[str, str]) -> int:
+    """Look for the program as `os.execvpe` does: in the folders of its own PATH."""
+    if os.path.dirname(argv[0]):
+        return os.posix_spawn(argv[0], argv, env, setsid=True, setsigmask=())
+    problem: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    paths = [os.path.join(folder, argv[0]) for folder in os.get_exec_path(env)]
+    # Each attempt takes a process number: programs of a container that count them begin with 2.
+    for path in filter(os.path.exists, paths):
+        try:
+            return os.posix_spawn(path, argv, env, setsid=True, setsigmask=())
+        except OSError as error:
+            problem = error
+    raise problem
 
 
 def _look_after(pid: int, ended: int) -> NoReturn:

@@ -21,12 +21,13 @@ from steelyard.kube.errors import AlreadyExists, ApiError
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.informer import Informer
 from steelyard.kube.objects import labels_of
+from steelyard.kube.pods import is_terminal
 from steelyard.kube.resource import NAMESPACES, NODES, PODS
 from steelyard.local.faults import Faults
 from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.gpus.ledger import News
 from steelyard.local.gpus.nvidia import Nvidia
-from steelyard.local.kubelet import node
+from steelyard.local.kubelet import heartbeat, node
 from steelyard.local.kubelet.abilities import Abilities, abilities
 from steelyard.local.kubelet.addresses import Addresses
 from steelyard.local.kubelet.config import KubeletConfig
@@ -36,6 +37,7 @@ from steelyard.local.kubelet.preparation import HOST_IP
 from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.shim_processes import ForkServer, StepTemplate
+from steelyard.local.kubelet.shown_objects import ShownObjects
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.taints import TaintEviction
 from steelyard.local.kubelet.worker import Node, PodWorker
@@ -77,12 +79,15 @@ class Kubelet:
             cluster, config, self.addresses, self.events, self.shims, can, self.gpus, shown, slept, now
         )
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
-        self.informer = Informer(cluster, PODS, on_change=self._heard)
+        self.shown_objects = ShownObjects(cluster)
+        indexes = {"unended": lambda pod: [] if is_terminal(pod) else [""]}
+        self.informer = Informer(cluster, PODS, indexes=indexes, on_change=self._heard)
         self.nodes = Informer(cluster, NODES, on_change=lambda old, new: self._node_changed())
         self.namespaces = Informer(cluster, NAMESPACES, on_change=lambda old, new: self.scheduler.wake.set())
         self.scheduler = Scheduler(
             self.node,
-            self.informer.items,
+            # Ended Pods take nothing, and thousands of them would be looked through at each change of another.
+            lambda: self.informer.by_index("unended", ""),
             self.faults,
             gpus=self.gpus,
             node_object=self._node_object,
@@ -171,6 +176,7 @@ class Kubelet:
     def _begin(self, pod: Json, *, gone: bool = False) -> None:
         worker = PodWorker(self.node, pod)
         worker.gone = gone
+        self.shown_objects.add(pod, worker.shown_object_changed)
         task = asyncio.create_task(worker.run(), name=f"pod {pod['metadata']['name']}")
         self.workers[worker.uid] = (worker, task)
         self.guard.wake.set()
@@ -179,6 +185,7 @@ class Kubelet:
 
     def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
         self.workers.pop(uid, None)
+        self.shown_objects.remove(uid)
         if not task.cancelled() and (error := task.exception()):
             log.error("the worker of pod %s failed", uid, exc_info=error)
 
@@ -271,8 +278,10 @@ async def run_kubelet(  # noqa: PLR0913 (what the process shares with its other 
     await kubelet.register()
     parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.guard.run()]
     parts += [kubelet.nodes.run(), kubelet.namespaces.run(), kubelet.taints.run()]
+    parts += kubelet.shown_objects.parts()
     parts += [kubelet.renew_lease(), kubelet.settle(), kubelet.events.run()]
     parts += [kubelet.gpus.run(), kubelet.show_gpus()]
+    parts += [heartbeat.renew_for_ever(cluster, config.node, now)]
     tasks = [asyncio.create_task(part) for part in parts]
     stopped = asyncio.create_task(stop.wait())
     try:

@@ -10,6 +10,7 @@ _TRAINING = "training.kubeflow.org/"
 _OWN_TRAINING = "steelyard/training"
 _BINDS = "steelyard/binds"
 _MPI = "mpijob-controller"
+_RAY = "ray.io/cluster"
 
 
 def of_the_host(pod: Json) -> bool:
@@ -18,9 +19,9 @@ def of_the_host(pod: Json) -> bool:
 
 
 def is_training(pod: Json) -> bool:
-    """Tell whether the Pod belongs to a training job, by its labels or annotations."""
+    """Tell whether the Pod belongs to a training job or a Ray cluster, by its labels or annotations."""
     keys = {*annotations_of(pod), *labels_of(pod)}
-    return any(key.startswith(_TRAINING) or key == _OWN_TRAINING for key in keys)
+    return any(key.startswith(_TRAINING) or key in (_OWN_TRAINING, _RAY) for key in keys)
 
 
 def host_name(pod: Json) -> str:

@@ -186,7 +186,7 @@ def _neighbours(pod: Json, labels: Mapping[str, str], residents: Residents) -> s
     terms = _terms(pod, "podAffinity")
     if any(term["topologyKey"] not in labels for term in terms):
         return "node(s) didn't match pod affinity rules"
-    # All terms must select the same Pods, as there.
+    # All terms must select the same Pods, as with a real scheduler.
     wanted = [
         other
         for other in residents.pods
@@ -230,6 +230,11 @@ def _is_alike(rule: Json, pod: Json, other: Json) -> bool:
 
 
 # ---- eviction by taints
+
+
+def has_taint(node: Json, effect: str) -> bool:
+    """Tell whether the node has a taint of this effect."""
+    return any(taint.get("effect") == effect for taint in sequence(node, "spec", "taints"))
 
 
 def tolerated_for(pod: Json, node: Json) -> float | None:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,11 +18,20 @@ from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.kubelet import images, network, shim, tokens, volumes
 from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.config import KubeletConfig
-from steelyard.local.kubelet.env import ConfigMissing, Facts, Objects, environment, expand, references
+from steelyard.local.kubelet.env import (
+    ConfigMissing,
+    Facts,
+    Objects,
+    VolumeMissing,
+    environment,
+    expand,
+    references,
+    references_of_volumes,
+)
 from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.shim_processes import SOURCE
 from steelyard.local.kubelet.splice import Mount
-from steelyard.local.names.folder import folder_of, namespace_file
+from steelyard.local.names.folder import file_name, folder_of, namespace_file
 from steelyard.types import Json, sequence
 
 HOST_IP = "127.0.0.1"
@@ -35,16 +44,8 @@ def marker(base: Path) -> str:
 
 
 async def fetch_objects(cluster: Cluster, pod: Json) -> Objects:
-    """The ConfigMaps and Secrets that the Pod names, as they are now."""
-    namespace = pod["metadata"]["namespace"]
-    objects: dict[tuple[str, str], Json | None] = {}
-    for kind, name in references(pod):
-        try:
-            objects[kind, name] = await cluster.get(
-                CONFIG_MAPS if kind == "ConfigMap" else SECRETS, name, namespace
-            )
-        except NotFound:
-            objects[kind, name] = None
+    """The ConfigMaps and Secrets that the Pod names, as they are now, and new tokens."""
+    objects = await _fetch(cluster, pod, references(pod))
     await _ensure_bound(cluster, pod)
     for _, source in volumes.token_sources(pod):
         with suppress(NotFound):  # the account is not there; the container waits for it
@@ -52,8 +53,39 @@ async def fetch_objects(cluster: Cluster, pod: Json) -> Objects:
     return objects
 
 
+async def fetch_shown(cluster: Cluster, pod: Json, folder: PodFolder) -> Objects:
+    """The ConfigMaps and Secrets that the Pod's volumes show, as they are now, and the tokens that it has."""
+    objects = await _fetch(cluster, pod, set(references_of_volumes(pod["spec"])))
+    return {**objects, **_present_tokens(pod, folder)}
+
+
+def _present_tokens(pod: Json, folder: PodFolder) -> Objects:
+    """The tokens that the Pod has: they are renewed in their own time."""
+    tokens_by_key: dict[tuple[str, str], Json | None] = {}
+    for volume, source in volumes.token_sources(pod):
+        with suppress(FileNotFoundError):
+            token = (folder.volume(pod, volume["name"]) / source["path"]).read_text()
+            tokens_by_key[volumes.token_key(source)] = {"token": token}
+    return tokens_by_key
+
+
+async def _fetch(
+    cluster: Cluster, pod: Json, names: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], Json | None]:
+    namespace = pod["metadata"]["namespace"]
+    objects: dict[tuple[str, str], Json | None] = {}
+    for kind, name in names:
+        try:
+            objects[kind, name] = await cluster.get(
+                CONFIG_MAPS if kind == "ConfigMap" else SECRETS, name, namespace
+            )
+        except NotFound:
+            objects[kind, name] = None
+    return objects
+
+
 async def _ensure_bound(cluster: Cluster, pod: Json) -> None:
-    """ConfigMissing for a claim that is there and not bound; a claim without an object is a folder as well."""
+    """Raise VolumeMissing for a claim that is there and not bound; a claim without an object is a folder as well."""
     for volume in sequence(pod["spec"], "volumes"):
         if "persistentVolumeClaim" not in volume:
             continue
@@ -63,7 +95,7 @@ async def _ensure_bound(cluster: Cluster, pod: Json) -> None:
         except NotFound:
             continue
         if status_of(claim).get("phase") != "Bound":
-            raise ConfigMissing(f"persistentvolumeclaim {name!r} is not bound")
+            raise VolumeMissing(f"persistentvolumeclaim {name!r} is not bound")
 
 
 def rewrite(text: str, folders: Mapping[str, str]) -> str:
@@ -115,13 +147,10 @@ class RunPreparer:
         self.config, self.folder, self.can, self.gpus = config, folder, can, gpus
 
     def prepare(self, pod: Json, container: Json, sandbox: Sandbox, objects: Objects, attempt: int) -> Path:
-        """Write the intent to run a container; raises ImageMissing, ConfigMissing or Unsupported."""
-        image = images.find(self.config.images, container["image"])
+        """Write the intent to run a container; raises ImageMissing, ConfigMissing, VolumeMissing or Unsupported."""
         facts = Facts(sandbox.ip, HOST_IP, self.config.node, self.config.allocatable())
-        folders = {
-            volume["name"]: self._volume(volume, pod, facts, objects)
-            for volume in sequence(pod["spec"], "volumes")
-        }
+        folders = self._volumes(pod, facts, objects)
+        image = images.find(self.config.images, container["image"])
         env = environment(container, pod, facts, objects)
         base = self.folder.base(container["name"], attempt)
         home = (base.parent / "home").absolute()
@@ -168,11 +197,35 @@ class RunPreparer:
             "STEELYARD_HOSTS": str(self._hosts(pod)),
         }
 
+    def _volumes(self, pod: Json, facts: Facts, objects: Objects) -> dict[str, Path]:
+        """Return the folders of the Pod's volumes by name. Raises VolumeMissing."""
+        folders = {}
+        for volume in sequence(pod["spec"], "volumes"):
+            try:
+                folders[volume["name"]] = self._volume(volume, pod, facts, objects)
+            except ConfigMissing as problem:
+                text = f'MountVolume.SetUp failed for volume "{volume["name"]}" : {problem}'
+                raise VolumeMissing(text) from problem
+        return folders
+
     def _volume(self, volume: Json, pod: Json, facts: Facts, objects: Objects) -> Path:
         if volumes.kind_of(volume) == "persistentVolumeClaim":
             return volumes.claimed(self.config.claims / pod["metadata"]["namespace"], volume)
-        files = volumes.files_of(volume, pod, facts, objects)
-        return volumes.make(volume, files, self.folder.volume(pod, volume["name"]))
+        folder = self.folder.volume(pod, volume["name"])
+        if volumes.is_shown(volume) and folder.exists():
+            # A container that starts again sees what there is now.
+            now = {**objects, **_present_tokens(pod, self.folder)}
+            volumes.refresh(volume, volumes.files_of(volume, pod, facts, now), folder)
+            return folder
+        return volumes.make(volume, volumes.files_of(volume, pod, facts, objects), folder)
+
+    def refresh(self, pod: Json, sandbox: Sandbox, objects: Objects) -> None:
+        """Bring the volumes that show objects up to date. Raises ConfigMissing where a required object is gone."""
+        facts = Facts(sandbox.ip, HOST_IP, self.config.node, self.config.allocatable())
+        for volume in sequence(pod["spec"], "volumes"):
+            folder = self.folder.volume(pod, volume["name"])
+            if volumes.is_shown(volume) and folder.exists():
+                volumes.refresh(volume, volumes.files_of(volume, pod, facts, objects), folder)
 
     def _mounts(
         self, container: Json, pod: Json, folders: Mapping[str, Path], base: Path, env: Mapping[str, str]
@@ -193,5 +246,5 @@ class RunPreparer:
         return mounted
 
     def _hosts(self, pod: Json) -> Path:
-        """The hosts file of the Pod's namespace."""
-        return namespace_file(self.config.hosts, pod["metadata"]["namespace"]).absolute()
+        """The hosts file of the Pod's namespace, or its own."""
+        return namespace_file(self.config.hosts, file_name(pod)).absolute()

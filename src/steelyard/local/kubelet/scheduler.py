@@ -43,7 +43,7 @@ START_SECONDS = (
 )
 CROWD = 8  # Pods of one owner, from which on its further ones leave room to other namespaces
 BATCH = 32  # Pods bound, and Pods refused, before the order is looked at anew
-SHARE = 4.0  # so many times as long as a pass took, the loop is everybody else's
+SHARE = 4.0  # pause after a pass, as a multiple of the time for which it kept the event loop to itself
 RETRY_SECONDS = 1.0
 REFUSED = "refused"  # told to a Pod that will not be tried again
 GATED = "SchedulingGated"
@@ -88,6 +88,7 @@ class Scheduler:
         self._monotonic = monotonic
         self._begun: dict[str, float] = {}  # by uid, when a Pod was bound that does not yet run
         self._crowded = False  # a Pod waits for others of its namespace to start
+        self._took = 0.0  # seconds in which the last pass kept the loop to itself
         self.cluster, self.config, self.events = node.cluster, node.config, node.events
         self.pods, self.faults, self.now = pods, faults or Faults(), now
         self.wake = asyncio.Event()
@@ -96,11 +97,10 @@ class Scheduler:
         self._asked: dict[str, dict[str, float] | None] = {}  # by uid; None for a Pod that cannot be read
 
     async def run(self) -> None:
-        clock = asyncio.get_running_loop().time
         while True:
             await self.wake.wait()
             self.wake.clear()
-            began = clock()
+            self._took = 0.0
             try:
                 more = await self.bind_some()
             except ApiError as error:
@@ -118,10 +118,11 @@ class Scheduler:
             # ConfigMap gives up its turn by the clock.
             elif self._crowded:
                 asyncio.get_running_loop().call_later(RETRY_SECONDS, self.wake.set)
-            await asyncio.sleep(min(SHARE * (clock() - began), RETRY_SECONDS))
+            await asyncio.sleep(min(SHARE * self._took, RETRY_SECONDS))
 
     async def bind_some(self) -> bool:
         """Bind a batch of what fits, and tell a batch of the others what they lack; whether there is more to do."""
+        began = self._monotonic()
         pods = self._known()
         node, residents = self.node_object(), Residents(namespace_labels=self.namespace_labels)
         taken, held, owned = self._in_use(pods.values(), residents)
@@ -143,10 +144,12 @@ class Scheduler:
             if at > late and uid in pods and status_of(pods[uid]).get("phase") in (None, "", "Pending")
         }
         starting = Counter(pods[uid]["metadata"]["namespace"] for uid in self._begun)
-        bound, lacking, self._crowded = 0, [], False
+        chosen, lacking, self._crowded = list[Json](), [], False
         for pod in in_turn(waiting, held):
             namespace = pod["metadata"]["namespace"]
-            if bound == BATCH:
+            if len(chosen) == BATCH:
+                self._took = self._monotonic() - began
+                await self._bind_all(chosen)
                 return True
             if starting[namespace] >= STARTING:
                 self._crowded = True
@@ -159,12 +162,14 @@ class Scheduler:
                 missing = fits.no_room_beside_others(taken, allocatable, amounts)
             if missing:
                 lacking.append((pod, missing))
-            elif await self._bind(pod):
-                bound += 1
+            else:
+                chosen.append(pod)
                 starting[namespace] += 1
                 owned[_owner(pod)] += 1
                 residents.add(pod)
                 _add(taken, amounts)
+        self._took = self._monotonic() - began
+        await self._bind_all(chosen)
         # Few are told whenever a GPU changes hands; for a crowd that would be a write for each of them.
         few = len(lacking) <= BATCH
         reasons = [
@@ -236,27 +241,33 @@ class Scheduler:
                 self._asked[uid] = None
         return self._asked[uid] is not None
 
-    async def _bind(self, pod: Json) -> bool:
+    async def _bind_all(self, pods: list[Json]) -> None:
+        """Bind side by side: writes of one turn of the server share a flush to its disk."""
+        outcomes = await asyncio.gather(*map(self._bind, pods), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _bind(self, pod: Json) -> None:
         metadata = pod["metadata"]
         # The uid is a precondition: a Pod made anew under the name may ask for more than there is.
         patch = {"metadata": {"uid": metadata["uid"]}, "spec": {"nodeName": self.config.node}}
         try:
             bound = await self.cluster.patch(PODS, metadata["name"], patch, metadata["namespace"])
         except (NotFound, Conflict):
-            return False
+            return  # the room that it was counted for is free in the next pass
         except ApiError as error:
             # These refusals are of this one object, and would be the same at every
             # repeat. All others are the API's own trouble.
             if error.status not in (400, 403, 413, 422):
                 raise
             await self._refuse(pod, "SchedulerError", f"The Pod cannot be bound: {error.message}", REFUSED)
-            return False
+            return
         self._bound[metadata["uid"]] = bound
         self._begun[metadata["uid"]] = self._monotonic()
         self._reported.pop(metadata["uid"], None)
         assigned = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {self.config.node}"
         self.events.record(pod, "Normal", "Scheduled", assigned)
-        return True
 
     async def _refuse_unreadable(self, pods: dict[str, Json]) -> None:
         for uid, amounts in list(self._asked.items()):

@@ -177,18 +177,16 @@ class Become(BaseException):
         self.argv = argv
 
 
-Execute = Callable[[dict[str, Any]], None]
-"""Attempt to take the role of exec for an intent: raises `Become`, or returns where the program is to be executed."""
-
-
-def _always_exec(_: dict[str, Any]) -> None:
-    return
+Execute = Callable[[dict[str, Any]], None] | None
+"""Attempt to take the role of exec for an intent: raises `Become`, or returns where the program is to be executed.
+None: it always is.
+"""
 
 
 class Container:
     """One run of a container's program, from fork to exit record."""
 
-    def __init__(self, intent: dict[str, Any], base: str, execute: Execute = _always_exec) -> None:
+    def __init__(self, intent: dict[str, Any], base: str, execute: Execute = None) -> None:
         self.intent, self.base, self.execute = intent, base, execute
         self.output = Output(f"{base}.log")
         self.lease = Lease(intent["lease"], intent["leaseSeconds"])
@@ -210,6 +208,7 @@ class Container:
         # A signal that comes to the child before it has reset its handlers
         # would be remembered where nobody asks for it.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        direct = numbers is not None and splice.number_child()
         self.pid = os.fork()
         if self.pid == 0:
             os.close(go[1])
@@ -220,10 +219,13 @@ class Container:
                 error[1],
                 asks and asks[1],
                 numbers and (numbers[0][1], numbers[1][1]),
+                direct,
             )
             if stdin:
                 os.close(stdin[1])  # else the program would never see the end of its input
             run_program(self.intent, pipes, self.execute)
+        if direct:
+            splice.undo_number_child()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         for (read, write), name in zip(streams, ("stdout", "stderr"), strict=False):
             os.close(write)
@@ -232,7 +234,7 @@ class Container:
         os.close(go[0])
         os.close(error[1])
         if numbers:
-            self.follow_init(*numbers)
+            self.follow_init(*numbers, direct=direct)
         self.started_at = nanoseconds_text(time.time_ns())
         # Before the child may go on: whatever dies next, a program that has
         # begun is on record and is not begun again.
@@ -259,13 +261,16 @@ class Container:
         end = stdin[1] if stdin else own if wanted else None
         self.output.attached = _attach().Attached(self.base, end, own, once=wanted == "once")
 
-    def follow_init(self, born: tuple[int, int], ended: tuple[int, int]) -> None:
-        """The child has made number 1, which is ours now since the child has ended; or it failed, and says why."""
+    def follow_init(self, born: tuple[int, int], ended: tuple[int, int], *, direct: bool) -> None:
+        """The child has made number 1, which is ours now since the child has ended; or it failed, and says why.
+
+        `direct`: it is number 1 itself.
+        """
         os.close(born[1])
         os.close(ended[1])
         self.ended = ended[0]
         with open(born[0], "rb") as file:
-            if number := file.read():
+            if not direct and (number := file.read()):
                 os.waitpid(self.pid, 0)
                 self.pid = int(number)
 
@@ -411,6 +416,7 @@ class Pipes(NamedTuple):
     error: int
     asks: int | None
     numbers: tuple[int, int] | None  # where number 1 is told, and how it ends; None: the machine's numbers
+    direct: bool  # the child is number 1
 
     @property
     def is_terminal(self) -> bool:
@@ -437,14 +443,7 @@ def run_program(intent: dict[str, Any], pipes: Pipes, execute: Execute) -> NoRet
             _binds().ask(pipes.asks)
         if os.read(pipes.go, 1) != b"1":
             os._exit(1)  # the shim died before it could record us: as if never started
-        if pipes.numbers is not None:
-            die_with_parent()
-            if init.outlived(pipes.go):
-                os._exit(1)
-            init.run_program(pipes.numbers[1])
-        _take_terminal(pipes)
-        execute(intent)
-        os.execvpe(intent["argv"][0], intent["argv"], intent["env"])
+        _go(intent, pipes, execute)
     except Become:
         raise
     except OSError as problem:
@@ -453,6 +452,21 @@ def run_program(intent: dict[str, Any], pipes: Pipes, execute: Execute) -> NoRet
     except BaseException as problem:  # noqa: BLE001 - a forked child must never return into the shim
         os.write(pipes.error, f"{type(problem).__name__}: {problem}".encode())
     os._exit(128)
+
+
+def _go(intent: dict[str, Any], pipes: Pipes, execute: Execute) -> None:
+    """Execute the program; where the container has numbers of its own, in a child of number 1."""
+    if pipes.numbers is not None:
+        die_with_parent()
+        if init.outlived(pipes.go):
+            os._exit(1)
+        if execute is None and not pipes.is_terminal:
+            init.spawn_program(intent["argv"], intent["env"], pipes.numbers[1])
+        init.run_program(pipes.numbers[1])
+    _take_terminal(pipes)
+    if execute is not None:
+        execute(intent)
+    os.execvpe(intent["argv"][0], intent["argv"], intent["env"])
 
 
 def _take_streams(pipes: Pipes) -> None:
@@ -471,12 +485,15 @@ def _take_terminal(pipes: Pipes) -> None:
 
 def _make_view(intent: dict[str, Any], pipes: Pipes) -> None:
     """Namespaces, mounts and, with process numbers of the container's own, the /proc that shows them."""
-    splice.new_namespace(intent.get("hostname", ""), pids=pipes.numbers is not None)
+    splice.new_namespace(intent.get("hostname", ""), pids=pipes.numbers is not None and not pipes.direct)
     if pipes.numbers is not None:
         ends = [end for stream in pipes.streams for end in stream[1:]]
         ends += [pipes.go, pipes.error, pipes.numbers[1]]
         ends += [end for end in (pipes.asks, pipes.stdin) if end is not None]
-        init.be_born(pipes.numbers[0], ends)
+        if pipes.direct:
+            init.become(ends)
+        else:
+            init.be_born(pipes.numbers[0], ends)
     splice.apply([splice.Mount(**mount) for mount in intent["mounts"]], intent["keep"], intent["scratch"])
     if pipes.numbers is not None:
         splice.mount_proc()
@@ -510,7 +527,7 @@ def watch_signals(asked: set[int]) -> int:
     return read
 
 
-def run(path: str, say_started: Callable[[], None], execute: Execute = _always_exec) -> int:
+def run(path: str, say_started: Callable[[], None], execute: Execute = None) -> int:
     """The shim's life; its exit status."""
     base = path.removesuffix(".json")
     try:

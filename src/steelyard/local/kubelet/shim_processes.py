@@ -15,6 +15,7 @@ from steelyard.local.kubelet import forks, processes, warm
 
 log = logging.getLogger(__name__)
 FORK_SECONDS = 10.0  # a fork takes a millisecond
+BRIEF_SECONDS = 0.02  # a container that ends within them is reported once, by its end
 SOURCE = str(Path(__file__).parents[3])
 
 
@@ -25,7 +26,7 @@ def program(entry: str, module: str = "shim") -> str:
 
 
 class ShimProcess:
-    """One shim; `on_change` is called when its container has been started, and when it has ended."""
+    """One shim; `on_change` is called when its container has run for a moment, and when it has ended."""
 
     def __init__(self, pid: int, fd: int, on_change: Callable[[], None], ready: int | None = None) -> None:
         self.pid, self.fd, self.ready = pid, fd, ready
@@ -33,13 +34,15 @@ class ShimProcess:
         self.exit_code: int | None = None  # known of children of this very process only
         self.ended = False
         self._loop = asyncio.get_running_loop()
+        self._telling: asyncio.TimerHandle | None = None
         self._loop.add_reader(fd, self._end)
         if ready is not None:
             self._loop.add_reader(ready, self._start)
 
     def _start(self) -> None:
         self._close_ready()
-        self.on_change()
+        # Each reported state is a write to the API, which every watcher reads and every controller reconciles.
+        self._telling = self._loop.call_later(BRIEF_SECONDS, self.on_change)
 
     def _end(self) -> None:
         self.ended = True
@@ -63,6 +66,8 @@ class ShimProcess:
     def close(self) -> None:
         """Stop watching; the shim itself goes on."""
         self._close_ready()
+        if self._telling is not None:
+            self._telling.cancel()
         if self.fd >= 0:
             self._loop.remove_reader(self.fd)
             os.close(self.fd)

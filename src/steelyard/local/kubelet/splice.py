@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x04000000, 0x10000000, 0x20000000
@@ -28,6 +28,7 @@ _KEPT_FLAGS = {
 _NOT_A_PODS = re.compile(
     r"^(tty\d+|ttyS\d+|vcs\w*|loop[\w-]*|ram\d+|vd\w+|sd\w+|nvme\w*|dm-\d+|mem|kmsg|port)$"
 )
+_ESCAPE = re.compile(rb"\\([0-7]{3})")  # of spaces and tabs in the kernel's lists
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -86,6 +87,18 @@ def _mount(source: str, target: str, flags: int, kind: str | None = None, option
     _check(done, f"mount {target}")
 
 
+def number_child() -> bool:
+    """Give the next child process numbers of its own, whose number 1 it is; False where that takes a user namespace."""
+    return bool(_libc.unshare(CLONE_NEWPID) == 0)
+
+
+def undo_number_child() -> None:
+    """Undo `number_child` once the child exists: a process whose children have other numbers can start no threads."""
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    _check(_libc.setns(own, CLONE_NEWPID), "setns")
+    os.close(own)
+
+
 def new_namespace(hostname: str = "", *, pids: bool = False) -> None:
     """A mount namespace and a host name of our own; without privileges, in a user namespace that maps us alone.
 
@@ -130,17 +143,65 @@ def _mirror(folder: int, target: str, skip: Callable[[str], bool]) -> None:
             continue
 
 
-def _splice(folder: str, place: str, skip: set[str]) -> None:
-    """Put a tmpfs with everything of the host's `folder` at `place`."""
-    # Opened before the tmpfs covers it: afterwards only this descriptor leads to what was there.
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _is_not_a_pods(device: str) -> bool:
+    return bool(_NOT_A_PODS.match(device))
+
+
+def _is_none(_: str) -> bool:
+    return False
+
+
+def _splice(opened: int, place: str, links: Mapping[str, str], skip: Callable[[str], bool]) -> None:
+    """Put a tmpfs with everything of an open folder of the host at `place`, and with symbolic links of its own."""
     mode = stat.S_IMODE(os.fstat(opened).st_mode)
     _mount("tmpfs", place, 0, "tmpfs", f"mode={mode:o}")
     # The binds that follow are recursive, and one of them may contain this very place.
     _mount("none", place, MS_UNBINDABLE)
-    devices = folder == "/dev"
-    _mirror(opened, place, lambda name: name in skip or (devices and bool(_NOT_A_PODS.match(name))))
-    os.close(opened)
+    _mirror(opened, place, lambda name: name in links or skip(name))
+    for name, source in links.items():
+        os.symlink(source, f"{place}/{name}")
+
+
+def _layer(opened: int, place: str, links: Mapping[str, str], scratch: str) -> bool:
+    """Lay what is written over an open folder of the host: one mount, where a mirror takes one for each entry.
+
+    Only for files that do not change: through a layer a socket cannot be reached, and what the host writes later may
+    stay unseen. False: this kernel or file system has no layers.
+    """
+    below = _mounts_below(place)
+    mode = stat.S_IMODE(os.fstat(opened).st_mode)
+    _mount("tmpfs", scratch, 0, "tmpfs")
+    layers = 0
+    try:
+        for folder in ("upper", "work"):
+            os.mkdir(f"{scratch}/{folder}")
+            os.chmod(f"{scratch}/{folder}", mode)
+        for name, source in links.items():
+            os.symlink(source, f"{scratch}/upper/{name}")
+        options = f"lowerdir=/proc/self/fd/{opened},upperdir={scratch}/upper,workdir={scratch}/work"
+        _mount("overlay", place, 0, "overlay", options)
+        layers = 1
+        _mount("none", place, MS_UNBINDABLE)
+        # A layer shows one file system, without what is mounted below the folder: in a machine that is a container,
+        # resolv.conf is such a mount.
+        for name in below:
+            if name not in links:
+                _mount(f"/proc/self/fd/{opened}/{name}", f"{place}/{name}", MS_BIND)
+    except OSError:
+        if layers:
+            _check(_libc.umount2(os.fsencode(place), MNT_DETACH), f"umount {place}")
+        layers = 0
+    # The layer keeps the file system alive, or nothing needs it.
+    _check(_libc.umount2(os.fsencode(scratch), MNT_DETACH), f"umount {scratch}")
+    return bool(layers)
+
+
+def _mounts_below(folder: str) -> list[str]:
+    """Paths in a folder of the host at which something is mounted, outermost first."""
+    with open("/proc/self/mountinfo", "rb") as file:
+        fields = [line.split(b" ", 5)[4] for line in file]
+    paths = [os.fsdecode(_ESCAPE.sub(lambda match: bytes([int(match[1], 8)]), field)) for field in fields]
+    return sorted(path[len(folder) + 1 :] for path in paths if inside(path, folder))
 
 
 def _bind(source: int, target: str, read_only: bool) -> None:
@@ -163,14 +224,23 @@ def apply(mounts: list[Mount], keep: list[str], scratch: str) -> None:
     ordered = with_kept(resolved, [path for path in keep if os.path.exists(path)])
     # Opened before anything is covered: a source may lie below a folder that a tmpfs is about to replace.
     sources = {m.target: os.open(m.source, os.O_PATH | os.O_CLOEXEC) for m in ordered if not m.link}
-    replaced = {m.target for m in ordered if m.link}
-    root = ""
+    linked, root = set(), ""
     for folder in folders_to_splice(ordered, os.path.exists):
+        # Opened before it is covered: afterwards only this descriptor leads to what was there.
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         if folder == "/":
             root = scratch
-        skip = {os.path.basename(path) for path in replaced if os.path.dirname(path) == folder}
-        _splice(folder, f"{root}{folder}".rstrip("/"), skip)
+        own = [m for m in ordered if m.link and os.path.dirname(m.target) == folder]
+        links = {os.path.basename(link.target): link.source for link in own}
+        linked |= {link.target for link in own}
+        if root or folder != "/etc" or not _layer(opened, folder, links, scratch):
+            _splice(
+                opened, f"{root}{folder}".rstrip("/"), links, _is_not_a_pods if folder == "/dev" else _is_none
+            )
+        os.close(opened)
     for mount in ordered:
+        if mount.target in linked:
+            continue
         if mount.link:
             os.symlink(mount.source, root + mount.target)
         else:

@@ -113,10 +113,12 @@ def _conditions(
         for container in sequence(pod["spec"], "initContainers")
         if not _is_initialized(pod, container, observed)
     ]
-    missing = ("ContainersNotInitialized", f"containers with incomplete status: [{' '.join(incomplete)}]")
+    of_init = ("ContainersNotInitialized", f"containers with incomplete status: [{' '.join(incomplete)}]")
+    if initialized:
+        of_init = ("PodCompleted", "") if phase == "Succeeded" else ("", "")
     conditions = [
         _condition("PodScheduled", True),
-        _condition("Initialized", initialized, *(("", "") if initialized else missing)),
+        _condition("Initialized", initialized, *of_init),
         _condition("ContainersReady", not unready, *not_ready),
         _condition("Ready", not unready, *not_ready),
     ]

@@ -1,7 +1,7 @@
 """Deletes Pods that do not tolerate a NoExecute taint of the node, as Kubernetes' taint eviction controller does.
 
 `kubelet.py` runs it and wakes it when the Node or a Pod changes. How long a Pod has stayed is counted from when this
-process first saw the taint, so a restart gives it its tolerated seconds once more, as there.
+process first saw the taint, so a restart gives it its tolerated seconds once more, as on a real cluster.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.objects import conditions_of, is_deleting
 from steelyard.kube.resource import PODS
-from steelyard.local.kubelet.placement import tolerated_for
+from steelyard.local.kubelet.placement import has_taint, tolerated_for
 from steelyard.types import Json
 
 log = logging.getLogger(__name__)
@@ -70,6 +70,10 @@ class TaintEviction:
     async def evict_some(self) -> float | None:
         """Delete the Pods whose time is over; seconds until the next one's is."""
         node, now = self._node(), self._monotonic()
+        # Every change of a Pod leads here, and hardly ever has the node such a taint: the Pods are not looked through.
+        if not has_taint(node, "NoExecute"):
+            self._since.clear()
+            return None
         limits = {
             pod["metadata"]["uid"]: (pod, limit)
             for pod in self._pods()

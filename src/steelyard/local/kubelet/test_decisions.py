@@ -262,7 +262,9 @@ def test_a_sidecar_counts_for_readiness_and_not_for_the_end() -> None:
     status = pod_status(pod, Observed(runs, ready=ready, started=ready), host_ip="", now=NOW)
     assert condition({"status": status}, "Ready")["status"] == "True"
     last: dict[str, Run | None] = {"proxy": ended(143), "main": DONE}
-    assert pod_status(pod, Observed(last, ended=True), host_ip="", now=NOW)["phase"] == "Succeeded"
+    status = pod_status(pod, Observed(last, ended=True), host_ip="", now=NOW)
+    assert status["phase"] == "Succeeded"
+    assert condition({"status": status}, "Initialized")["reason"] == "PodCompleted"
 
 
 def test_requests_of_sidecars_are_added() -> None:

@@ -76,12 +76,17 @@ def test_the_environment_of_a_container() -> None:
 POD_METADATA = {"name": "pod", "namespace": "default", "uid": "u", "labels": {"app": "x"}}
 
 
+def test_annotations_are_quoted_line_by_line() -> None:
+    pod = make_pod() | {"metadata": {**POD_METADATA, "annotations": {"b": 'say "so"\nagain', "a": "ä"}}}
+    assert field("metadata.annotations", pod, FACTS) == 'a="ä"\nb="say \\"so\\"\\nagain"'
+
+
 def test_what_is_missing_is_named() -> None:
     wanted = make_container(env=[{"name": "X", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "k"}}}])
     pod = make_pod() | {"metadata": POD_METADATA}
-    with pytest.raises(ConfigMissing, match="secret 'keys' not found"):
+    with pytest.raises(ConfigMissing, match='secret "keys" not found'):
         environment(wanted, pod, FACTS, {})
-    with pytest.raises(ConfigMissing, match="couldn't find key 'k' in secret 'keys'"):
+    with pytest.raises(ConfigMissing, match="couldn't find key k in Secret default/keys"):
         environment(wanted, pod, FACTS, {("Secret", "keys"): {"data": {}}})
     with pytest.raises(Unsupported, match="qosClass"):
         field("status.qosClass", pod, FACTS)
@@ -112,6 +117,15 @@ def test_an_image_brings_its_python_and_its_command(tmp_path: Path) -> None:
         images.find(path, "localhost/b")
 
 
+def test_an_image_of_rays_is_the_ray_of_this_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "images.toml"
+    monkeypatch.setattr(images, "_RAY", "pydantic")  # a package that is there
+    assert images.find(path, "quay.io/modh/pydantic@sha256:00").python == sys.executable
+    monkeypatch.setattr(images, "_RAY", "no_such_package")
+    with pytest.raises(images.ImageMissing, match=r"pip install 'steelyard\[ray\]'"):
+        images.find(path, "docker.io/some/no_such_package:1")
+
+
 def test_a_volume_is_made_once_and_holds_what_is_asked_for(tmp_path: Path) -> None:
     volume = {"name": "v", "configMap": {"name": "c", "items": [{"key": "a", "path": "sub/A"}]}}
     objects = {("ConfigMap", "c"): {"data": {"a": "1", "b": "2"}}}
@@ -126,13 +140,13 @@ def test_a_file_of_a_volume_has_its_own_mode_or_the_volumes(tmp_path: Path) -> N
     items = [{"key": "a", "path": "a", "mode": 0o555}, {"key": "b", "path": "b"}]
     volume = {"name": "v", "configMap": {"name": "c", "items": items, "defaultMode": 0o600}}
     folder = volumes.make(volume, {"a": b"", "b": b""}, tmp_path / "v")
-    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {"a": 0o555, "b": 0o600}
+    assert {name: (folder / name).stat().st_mode & 0o777 for name in "ab"} == {"a": 0o555, "b": 0o600}
 
 
 @pytest.mark.parametrize("path", ["../out", "/etc/out", "a/../../out"])
 def test_a_file_never_leaves_its_volume(tmp_path: Path, path: str) -> None:
     with pytest.raises(Unsupported, match="leaves its volume"):
-        volumes.make({"name": "v", "emptyDir": {}}, {path: b""}, tmp_path / "v")
+        volumes.make({"name": "v", "configMap": {"name": "c"}}, {path: b""}, tmp_path / "v")
 
 
 def test_an_address_is_given_once_also_by_the_next_counter(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from steelyard.kube.errors import ServerTimeout
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import PODS
+from steelyard.kube.resource import PODS, Resource
 from steelyard.local.controllers.pods import condition
 from steelyard.local.faults import Faults
 from steelyard.local.kubelet.config import KubeletConfig
@@ -216,3 +217,20 @@ async def test_a_pod_whose_rules_cannot_be_read_stops_no_other(world: World) -> 
     world.put("good")
     await world.scheduler.bind_some()
     assert (world.bound(), world.scheduled("bad")["reason"]) == (["good"], "SchedulerError")
+
+
+async def test_a_binding_that_fails_keeps_no_other_of_its_pass_waiting(world: World) -> None:
+    for name in ("a", "b", "c"):
+        world.put(name)
+
+    def lose(verb: str, resource: Resource, name: str) -> None:
+        if name == "b":
+            raise ServerTimeout("no answer")
+
+    world.cluster.before_call = lose
+    with pytest.raises(ServerTimeout):
+        await world.scheduler.bind_some()
+    assert world.bound() == ["a", "c"]
+    world.cluster.before_call = None
+    await world.scheduler.bind_some()
+    assert world.bound() == ["a", "b", "c"]

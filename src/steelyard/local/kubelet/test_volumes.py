@@ -84,7 +84,7 @@ def test_binary_data_of_a_config_map_is_for_volumes_alone() -> None:
     assert environment(container, make_pod(container), facts, objects) == {"a": "1"}
     reference = {"configMapKeyRef": {"name": "c", "key": "b"}}
     container = make_container(env=[{"name": "B", "valueFrom": reference}])
-    with pytest.raises(ConfigMissing, match="couldn't find key 'b'"):
+    with pytest.raises(ConfigMissing, match="couldn't find key b"):
         environment(container, make_pod(container), facts, objects)
     volume = {"name": "v", "configMap": {"name": "c"}}
     assert volumes.files_of(volume, make_pod(), facts, objects) == {"a": b"1", "b": b"2"}
@@ -117,7 +117,6 @@ def test_a_projected_volume_holds_the_files_of_all_its_sources(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        pytest.param({"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["db"]}]}, "hostAliases", id="hostAliases"),
         pytest.param(
             {"volumes": [{"name": "v", "projected": {"sources": [{"clusterTrustBundle": {}}]}}]},
             "clusterTrustBundle", id="a source that nothing serves",
@@ -127,3 +126,11 @@ def test_a_projected_volume_holds_the_files_of_all_its_sources(tmp_path: Path) -
 def test_what_a_pod_cannot_have_is_refused_by_name(spec: Json, text: str) -> None:
     with pytest.raises(Unsupported, match=f"{text} is not implemented on one machine"):
         volumes.check(make_pod(**spec))
+
+
+def test_a_file_of_an_object_that_may_be_absent_is_a_folder(tmp_path: Path) -> None:
+    mount = {"name": "v", "mountPath": "/etc/ca.crt", "subPath": "ca.crt"}
+    volume = {"name": "v", "configMap": {"name": "ca", "optional": True}}
+    pod = make_pod(make_container(volumeMounts=[mount]), volumes=[volume])
+    (shown,) = volumes.mounts(pod["spec"]["containers"][0], pod, {"v": tmp_path}, {})
+    assert (Path(shown.source).is_dir(), shown.read_only) == (True, True)

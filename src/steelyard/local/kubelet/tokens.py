@@ -9,13 +9,13 @@ import binascii
 import json
 import os
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import replace
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import NotFound
 from steelyard.kube.pods import containers_of
 from steelyard.kube.resource import SERVICE_ACCOUNTS, Resource
-from steelyard.local.kubelet import volumes
+from steelyard.local.kubelet import versions, volumes
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.types import Json, sequence
 
@@ -118,7 +118,7 @@ async def renew(cluster: Cluster, pod: Json, folder: PodFolder, now: float) -> f
     """Write new tokens over those whose time comes; seconds until the next one, None for a Pod without tokens."""
     waits = []
     for volume, source in volumes.token_sources(pod):
-        path = folder.volume(pod, volume["name"]) / source["path"]
+        path = (place := folder.volume(pod, volume["name"])) / source["path"]
         try:
             due = renewal_time(path.read_text())
         except FileNotFoundError:
@@ -126,15 +126,9 @@ async def renew(cluster: Cluster, pod: Json, folder: PodFolder, now: float) -> f
         if due <= now:
             with suppress(NotFound):
                 token = await issue(cluster, pod, source)
-                _replace(path, token)
+                files = versions.read(place)
+                files[source["path"]] = replace(files[source["path"]], data=token.encode())
+                versions.write(place, files)
                 due = renewal_time(token)
         waits.append(max(due - now, RETRY_SECONDS))
     return min(waits, default=None)
-
-
-def _replace(path: Path, token: str) -> None:
-    """Write the file so that a reader finds the old token or the new one, whole."""
-    making = path.with_name(f".{path.name}.{os.getpid()}")
-    making.write_text(token)
-    making.chmod(path.stat().st_mode & 0o777)
-    making.rename(path)

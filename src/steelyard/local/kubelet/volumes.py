@@ -1,4 +1,7 @@
-"""A Pod's volumes as folders, made once before its first container, and where each container sees them."""
+"""A Pod's volumes as folders, made before its first container, and where each container sees them.
+
+Those that show objects of the API are brought up to date while the Pod runs.
+"""
 
 import os
 import shutil
@@ -6,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from steelyard.kube.pods import containers_of
+from steelyard.local.kubelet import versions
 from steelyard.local.kubelet.env import (
     ConfigMissing,
     Facts,
@@ -22,6 +26,7 @@ from steelyard.types import Json, mapping, sequence
 
 _KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI", "persistentVolumeClaim", "projected")
 _PROJECTED = frozenset({"configMap", "secret", "downwardAPI", "serviceAccountToken"})
+_SHOWN = frozenset({"configMap", "secret", "downwardAPI", "projected"})  # made of what the API holds
 _WRITABLE = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"})
 _HOST_TYPES = {
     "Directory": Path.is_dir,
@@ -136,18 +141,50 @@ def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
     making = folder.with_name(f"{folder.name}.making")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
-    for relative, data in files.items():
-        path = _inside(making, relative)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        source = volume[kind_of(volume)]
-        items = [*sequence(source, "items"), *_projected_items(source)]
-        own = next((item["mode"] for item in items if item["path"] == relative and "mode" in item), None)
-        path.chmod(int(source.get("defaultMode", 0o644) if own is None else own))
+    if is_shown(volume):
+        versions.make(making, _with_modes(volume, files, making))
     # Kubernetes opens an emptyDir to everybody, since containers of a Pod may run as different users.
     making.chmod(0o777 if kind_of(volume) == "emptyDir" else 0o755)
     making.rename(folder)
     return folder
+
+
+def is_shown(volume: Json) -> bool:
+    """Tell whether a volume shows what the API holds, and is brought up to date."""
+    return kind_of(volume) in _SHOWN
+
+
+def shows_metadata(pod: Json) -> bool:
+    """Tell whether a volume of the Pod has its labels or annotations as files."""
+    parts = [
+        part
+        for volume in sequence(pod["spec"], "volumes")
+        for part in (volume, *sequence(mapping(volume, "projected"), "sources"))
+    ]
+    paths = [
+        str(mapping(item, "fieldRef").get("fieldPath"))
+        for part in parts
+        for item in sequence(mapping(part, "downwardAPI"), "items")
+    ]
+    return any(path.startswith(("metadata.labels", "metadata.annotations")) for path in paths)
+
+
+def refresh(volume: Json, files: Mapping[str, bytes], folder: Path) -> bool:
+    """Bring a volume that exists up to date, all its files at once; tell whether it has changed."""
+    return folder.exists() and versions.write(folder, _with_modes(volume, files, folder))
+
+
+def _with_modes(volume: Json, files: Mapping[str, bytes], folder: Path) -> dict[str, versions.File]:
+    source = volume[kind_of(volume)]
+    items = [*sequence(source, "items"), *_projected_items(source)]
+    own = {item["path"]: item["mode"] for item in items if item.get("mode") is not None}
+    default = source.get("defaultMode", 0o644)
+    return {
+        str(_inside(folder, relative).relative_to(folder)): versions.File(
+            data, int(own.get(relative, default))
+        )
+        for relative, data in files.items()
+    }
 
 
 def _projected_items(source: Json) -> list[Json]:
@@ -191,8 +228,9 @@ def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping
         source = folders[mount["name"]]
         if below := mount.get("subPath") or expand(mount.get("subPathExpr") or "", env):
             source = _inside(source, below)
-            # Kubernetes makes a folder that is missing; what is there may also be a file of the volume.
-            if writable and not source.exists():
+            # Kubernetes makes a folder that is missing, also where an optional object that would give a file is not
+            # there; what is there may also be a file of the volume.
+            if not source.exists():
                 source.mkdir(parents=True, exist_ok=True)
         mounted.append(Mount(str(source), os.path.normpath(mount["mountPath"]), not writable))
     return mounted
@@ -201,9 +239,6 @@ def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping
 def check(pod: Json) -> None:
     """Unsupported for what this kubelet will never start, found before anything is made."""
     spec = pod["spec"]
-    if spec.get("hostAliases"):
-        # The file that would hold them is the names' own, and changes while the Pod runs.
-        raise Unsupported("hostAliases is not implemented on one machine")
     for volume in sequence(spec, "volumes"):
         kind_of(volume)
     for container in containers_of(spec):

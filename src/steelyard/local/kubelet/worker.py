@@ -7,7 +7,6 @@ the loop. A new kubelet's worker finds in the folder what the old one's left, an
 import asyncio
 import contextlib
 import logging
-import math
 import shutil
 import signal
 from collections.abc import Callable
@@ -25,12 +24,12 @@ from steelyard.kube.resource import PODS
 from steelyard.local.gpus.assignments import Assignment
 from steelyard.local.gpus.gpus import ANNOTATION, Gpus
 from steelyard.local.gpus.ledger import Unavailable
-from steelyard.local.kubelet import plan, records, shim, tokens, volumes
+from steelyard.local.kubelet import plan, records, shim, volumes
 from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.containers import Containers
-from steelyard.local.kubelet.env import ConfigMissing, Unsupported
+from steelyard.local.kubelet.env import ConfigMissing, Unsupported, VolumeMissing
 from steelyard.local.kubelet.hooks import Hooks
 from steelyard.local.kubelet.images import ImageMissing
 from steelyard.local.kubelet.network import of_the_host
@@ -39,7 +38,9 @@ from steelyard.local.kubelet.probes import Probes
 from steelyard.local.kubelet.quantity import memory_limit
 from steelyard.local.kubelet.records import Failure, PodFolder, Sandbox
 from steelyard.local.kubelet.shim_processes import ForkServer
+from steelyard.local.kubelet.shown_volumes import ShownVolumes
 from steelyard.local.kubelet.status import Observed, pod_status
+from steelyard.local.kubelet.unapplied import unapplied
 from steelyard.local.names.shown import Shown
 from steelyard.types import Json, mapping
 
@@ -83,18 +84,25 @@ class PodWorker:
         self.containers = Containers(node.shims, self.folder, self.wake.set)
         self.probes = Probes(self.folder, node.config.python, self.wake.set)
         self.hooks = Hooks(self.folder, node.config.python, self.containers, self.wake.set, self._warn)
+        self.volumes = ShownVolumes(node.cluster, node.events, self.folder, self.launcher)
         self.waiting: dict[str, tuple[str, str]] = {}  # why a container has not started, as the API shows it
         self.sandbox: Sandbox | None = None
         self._written: Json | None = None
-        self._with_volumes: Json | None = None  # the Pod with the volume of its token
-        self._renew_at = 0.0  # when its tokens are looked at again, in seconds since the epoch
         self._faults = 0  # looks in a row that have failed
         self._asked_to_stop: float | None = None  # when, by the loop's clock
 
     # ---- told from outside
 
     def changed(self, pod: Json) -> None:
+        old, new = self.pod["metadata"], pod["metadata"]
+        if any(old.get(key) != new.get(key) for key in ("labels", "annotations")):
+            self.volumes.metadata_changed(pod)
         self.pod = pod
+        self.wake.set()
+
+    def shown_object_changed(self) -> None:
+        """Note that a ConfigMap or Secret which a volume shows has changed."""
+        self.volumes.are_stale = True
         self.wake.set()
 
     def removed(self) -> None:
@@ -182,8 +190,9 @@ class PodWorker:
             pauses += [await self._begin(self.sandbox, name, attempt) for name, attempt in todo.start]
         for name in todo.retire:
             self._end_container(name)
-        if not todo.ended:
-            pauses.append(await self._renew_tokens(now))
+        if not todo.ended and self.containers.running():
+            pauses.append(await self.volumes.renew_tokens(self.pod, now))
+            pauses.append(await self.volumes.refresh(self.pod, self.sandbox))
         if todo.ended:
             self.node.gpus.release(self.uid)
         await self._show_gpus()
@@ -245,6 +254,7 @@ class PodWorker:
         """The Pod's folder and address, made once; None when the Pod ended before this folder was."""
         # An address that was chosen stays the Pod's, also after a crash: its programs were told it.
         if (known := self.folder.sandbox()) is not None:
+            self.volumes.are_stale = True  # objects may have changed while no kubelet ran
             return known
         status = status_of(self.pod)
         if status.get("phase") in ("Succeeded", "Failed"):
@@ -266,6 +276,8 @@ class PodWorker:
         await asyncio.to_thread(self.folder.write_sandbox, sandbox)
         if failure:
             self.fail(failure)
+        elif fields := unapplied(self.pod):
+            self._warn("NotApplied", f"Without effect on this machine: {', '.join(fields)}")
         return sandbox
 
     async def _begin(self, sandbox: Sandbox, name: str, attempt: int) -> float | None:
@@ -277,7 +289,7 @@ class PodWorker:
             if assignment is not None and (failure := self._without_gpus(assignment)):
                 self.fail(failure)
                 return None
-            pod = self._with_volumes = await tokens.with_account(self.cluster, self.pod)
+            pod = await self.volumes.with_account(self.pod)
             container = next(spec for spec in containers_of(pod["spec"]) if spec["name"] == name)
             objects = await fetch_objects(self.cluster, pod)
             arguments = (pod, container, sandbox, objects, attempt)
@@ -286,6 +298,9 @@ class PodWorker:
             intent = await asyncio.to_thread(self.launcher.prepare, *arguments)
         except ImageMissing as problem:
             self.waiting[name] = ("ErrImageNeverPull", str(problem))
+        except VolumeMissing as problem:
+            # The container stays ContainerCreating, as on a cluster, so nothing is noted as its reason.
+            self._warn("FailedMount", str(problem))
         except ConfigMissing as problem:
             self.waiting[name] = ("CreateContainerConfigError", str(problem))
         except Unavailable as problem:
@@ -303,16 +318,6 @@ class PodWorker:
         if name in self.waiting:
             self.events.record(self.pod, "Warning", "Failed", ": ".join(self.waiting[name]))
         return RETRY_SECONDS
-
-    async def _renew_tokens(self, now: datetime) -> float | None:
-        """Renew the tokens of running containers; seconds until the next look at them."""
-        moment = now.timestamp()
-        if self.containers.running() and moment >= self._renew_at:
-            if self._with_volumes is None:  # an earlier kubelet started them
-                self._with_volumes = await tokens.with_account(self.cluster, self.pod)
-            pause = await tokens.renew(self.cluster, self._with_volumes, self.folder, moment)
-            self._renew_at = math.inf if pause is None else moment + pause
-        return self._renew_at - moment if 0 < self._renew_at < math.inf else None
 
     def _without_gpus(self, assignment: Assignment) -> Failure | None:
         """Why no container of the Pod can start with its GPUs any more; another Pod can, with others."""

@@ -1,0 +1,32 @@
+import pytest
+
+from steelyard.local.kubelet.testing import make_container, make_pod
+from steelyard.local.kubelet.unapplied import unapplied
+from steelyard.types import Json
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        ({}, []),
+        ({"dnsPolicy": "ClusterFirst", "securityContext": {"runAsUser": 7, "runAsNonRoot": True}}, []),
+        (
+            {"runtimeClassName": "x", "dnsPolicy": "None", "dnsConfig": {"searches": ["a"]}},
+            ["spec.runtimeClassName", "spec.dnsConfig", "spec.dnsPolicy"],
+        ),
+        (
+            {"securityContext": {"runAsUser": 8, "fsGroup": 9}},
+            ["spec.securityContext.fsGroup", "spec.securityContext.runAsUser"],
+        ),
+    ],
+    ids=["nothing", "what is so anyway", "names and runtime", "another user"],
+)
+def test_fields_of_a_pod(spec: Json, fields: list[str]) -> None:
+    assert unapplied(make_pod(**spec), user=7, group=7) == fields
+
+
+def test_fields_of_a_container_and_root_who_was_not_wanted() -> None:
+    context = {"readOnlyRootFilesystem": True, "privileged": False, "runAsNonRoot": True, "runAsGroup": 0}
+    pod = make_pod(make_container(securityContext=context))
+    path = "containers[main].securityContext"
+    assert unapplied(pod, user=0, group=0) == [f"{path}.readOnlyRootFilesystem", f"{path}.runAsNonRoot"]
