@@ -1,19 +1,37 @@
 """Folder of the namespaces' own hosts files: beside the shared one, for names without their namespace.
 
-The names process keeps them (`run.py`); the kubelet shows each Pod the one of its namespace as /etc/hosts.
+The names process keeps them (`run.py`); the kubelet shows each Pod the one of its namespace as /etc/hosts. A Pod with
+`hostAliases` has one of its own, with these lines as well.
 """
 
 import contextlib
 import os
 from pathlib import Path
 
+from steelyard.types import Json, sequence
+
 
 def folder_of(hosts: Path) -> Path:
     return hosts.with_name(f"{hosts.name}.d")
 
 
+def file_name(pod: Json) -> str:
+    """The name of the Pod's hosts file in the folder: that of its namespace, unless it has aliases."""
+    namespace = str(pod["metadata"]["namespace"])
+    return f"{namespace}@{pod['metadata']['uid']}" if aliases(pod) else namespace
+
+
+def aliases(pod: Json) -> list[tuple[str, tuple[str, ...]]]:
+    """The addresses and names of the Pod's `hostAliases`."""
+    return [
+        (str(alias["ip"]), (str(name),))
+        for alias in sequence(pod["spec"], "hostAliases")
+        for name in sequence(alias, "hostnames")
+    ]
+
+
 def namespace_file(hosts: Path, namespace: str) -> Path:
-    """The namespace's hosts file; one that is not there yet begins as the shared one is."""
+    """The hosts file of a namespace or a Pod; one that is not there yet begins as the shared one is."""
     path = folder_of(hosts) / namespace
     if path.exists() or not hosts.exists():
         return path

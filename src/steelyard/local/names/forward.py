@@ -1,5 +1,6 @@
-"""TCP forwarders: each port of a ClusterIP listens on the Service's own loopback address and passes connections on,
-in turn, to the ready addresses behind it. With none ready a connection is refused by being closed.
+"""TCP forwarders: each port of a Service listens on the Service's own loopback address, each node port and host port
+on the machine's, and passes connections on to the ready addresses behind it. With none ready a connection is refused
+by being closed.
 
 `run.py` calls `apply` on every change. An address that cannot be bound (a port below 1024 without the right to it)
 is reported once and tried again at the next change.
@@ -7,9 +8,10 @@ is reported once and tried again at the next change.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from itertools import count
+from types import MappingProxyType
 
-from steelyard.local.names.table import Address
+from steelyard.local.names.choice import Choice
+from steelyard.local.names.table import Address, Forwards
 
 CHUNK = 1 << 16
 CONNECT_SECONDS = 5.0
@@ -20,15 +22,16 @@ class Forwarders:
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
-        self._behind: Mapping[Address, tuple[Address, ...]] = {}
+        self._choice = Choice(lambda: asyncio.get_running_loop().time())
         self._servers: dict[Address, asyncio.Server] = {}
         self._failed: set[Address] = set()
-        self._turn = count()
         self._running: set[asyncio.Task[None]] = set()
 
-    async def apply(self, forwards: Mapping[Address, tuple[Address, ...]]) -> None:
+    async def apply(
+        self, forwards: Forwards, affinity: Mapping[Address, float] = MappingProxyType({})
+    ) -> None:
         """Listen on exactly these addresses; connections that exist go on."""
-        self._behind = forwards
+        self._choice.show(forwards, affinity)
         for address in self._servers.keys() - forwards.keys():
             self._servers.pop(address).close()
         for address in forwards.keys() - self._servers.keys():
@@ -64,7 +67,7 @@ class Forwarders:
         self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            there = await self._connect(self._behind.get(address, ()))
+            there = await self._connect(address, str(writer.get_extra_info("peername")[0]))
             if there is None:
                 return
             try:
@@ -77,16 +80,16 @@ class Forwarders:
             writer.close()
 
     async def _connect(
-        self, behind: tuple[Address, ...]
+        self, front: Address, client: str
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """The next one in turn that accepts."""
-        first = next(self._turn)
-        for offset in range(len(behind)):
-            host, port = behind[(first + offset) % len(behind)]
+        """Connect to the first one that accepts."""
+        for address in self._choice.order(front, client):
             try:
-                return await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT_SECONDS)
+                there = await asyncio.wait_for(asyncio.open_connection(*address), CONNECT_SECONDS)
             except (OSError, TimeoutError):
                 continue
+            self._choice.answered(front, client, address)
+            return there
         return None
 
 

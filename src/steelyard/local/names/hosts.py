@@ -1,8 +1,8 @@
 """A hosts file that Pods see as /etc/hosts, changed in place: programs that are mapping or reading it go on doing so.
 
 Readers take no lock, so no moment may show them a line that never was meant. Each line therefore has a slot of
-fixed size that never crosses a page. A line is switched on and off by its first byte alone: `#` hides it, and every
-loopback address begins with `1`. A slot is written only while hidden, and a hidden slot is used again only after
+fixed size that never crosses a page. A line is switched on and off by its first byte alone: `#` hides it, and the first
+byte of its address shows it. A slot is written only while hidden, and a hidden slot is used again only after
 `QUARANTINE` seconds, when no reader can be in the middle of it. `run.py` is the only writer.
 """
 
@@ -14,7 +14,7 @@ from steelyard.local.names.table import Entry
 
 SLOT = 1024  # divides a page; an address and three names of a Pod below a Service fit, however long
 QUARANTINE = 5.0
-HIDDEN, SHOWN = b"#", b"1"
+HIDDEN = b"#"
 
 
 class HostsFile:
@@ -37,9 +37,7 @@ class HostsFile:
 
     def show(self, entries: Iterable[Entry], now: float) -> None:
         """Make the entries the file's content; `now` is any clock that does not go back."""
-        wanted = {
-            line for address, names in entries if (line := f"{address} {' '.join(names)}").startswith("1")
-        }
+        wanted = {f"{address} {' '.join(names)}" for address, names in entries if _is_shown(address)}
         for line in sorted(wanted - self._shown.keys()):
             self._show(line.encode(), now)
         # New names are there before old ones go: a Service that moves is never without an address.
@@ -57,7 +55,7 @@ class HostsFile:
         else:
             del self._hidden[slot]
             os.pwrite(self._descriptor, _padded(HIDDEN + line[1:]), slot * SLOT)
-        os.pwrite(self._descriptor, SHOWN, slot * SLOT)
+        os.pwrite(self._descriptor, line[:1], slot * SLOT)
         self._shown[line.decode()] = slot
 
     def _append(self, line: bytes) -> int:
@@ -80,6 +78,10 @@ class HostsFile:
             else:
                 self._shown[slot.decode().rstrip()] = number
         return True
+
+
+def _is_shown(address: str) -> bool:
+    return address[:1].isdecimal() or ":" in address
 
 
 def _padded(line: bytes) -> bytes:

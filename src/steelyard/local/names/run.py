@@ -2,17 +2,30 @@
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from steelyard.disk_space import LOOK_SECONDS, no_room
+from steelyard.kube.informer import key_of
 from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Resource
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.faults import Faults
-from steelyard.local.names.folder import folder_of, namespace_file
+from steelyard.local.names.datagrams import DatagramForwarders
+from steelyard.local.names.folder import aliases, file_name, folder_of, namespace_file
 from steelyard.local.names.forward import Forwarders
 from steelyard.local.names.hosts import HostsFile, fixed_lines
+from steelyard.local.names.outside import OutsideNames
 from steelyard.local.names.shown import Shown
-from steelyard.local.names.table import Table, address_of, is_readable, table
+from steelyard.local.names.table import (
+    Entry,
+    Table,
+    address_of,
+    external_name,
+    is_of_a_service,
+    is_readable,
+    table,
+)
 from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
@@ -24,23 +37,28 @@ class HostsFiles:
     def __init__(self, shared: Path) -> None:
         self._path, self._fixed = shared, fixed_lines()
         self._shared = HostsFile(shared, self._fixed)
-        self._namespaces: dict[str, HostsFile] = {}
+        self._files: dict[str, HostsFile] = {}
 
-    def forget_others(self, namespaces: set[str]) -> None:
+    def forget_others(self, files: Collection[str]) -> None:
         """Drop the files of namespaces without Pods that an earlier run has left."""
         for path in folder_of(self._path).glob("*"):
-            if path.name not in namespaces and not path.name.startswith("."):  # the kubelet is making one
+            if path.name not in files and not path.name.startswith("."):  # the kubelet is making one
                 path.unlink()
 
-    def show(self, names: Table, namespaces: set[str], now: float) -> None:
+    def show(self, names: Table, files: Mapping[str, tuple[Entry, ...]], now: float) -> None:
+        """Write the names; `files` has further lines by the name of a file."""
         self._shared.show(names.entries, now)
-        for namespace in namespaces - self._namespaces.keys():
-            self._namespaces[namespace] = HostsFile(namespace_file(self._path, namespace), self._fixed)
-        for namespace, file in self._namespaces.items():
-            file.show((*names.entries, *names.own.get(namespace, ())), now)
+        for name in files.keys() - self._files.keys():
+            self._files[name] = HostsFile(namespace_file(self._path, name), self._fixed)
+        for name in [name for name in self._files.keys() - files.keys() if "@" in name]:
+            self._files.pop(name).close()
+            (folder_of(self._path) / name).unlink(missing_ok=True)
+        for name, file in self._files.items():
+            own = names.own.get(name.partition("@")[0], ())
+            file.show((*names.entries, *own, *files.get(name, ())), now)
 
     def close(self) -> None:
-        for file in (self._shared, *self._namespaces.values()):
+        for file in (self._shared, *self._files.values()):
             file.close()
 
 
@@ -62,27 +80,31 @@ async def run_names(
     """Write the hosts files until `stop`; they stay as they are then, for the Pods that live on. `shown` gets
     every change.
     """
-    changed = asyncio.Event()
+    changed, addressed = asyncio.Event(), _AddressedPods()
 
     def heard(resource: Resource, old: Json | None, new: Json | None) -> None:
+        if resource == PODS:
+            addressed.hear(old, new)
         if resource in (SERVICES, ENDPOINT_SLICES, PODS) and _says(resource, old) != _says(resource, new):
             changed.set()
 
     caches.listen(heard)
     files, forwarders = HostsFiles(hosts), Forwarders(_log.warning)
+    datagrams, outside = DatagramForwarders(_log.warning), OutsideNames(changed.set)
     stopping = asyncio.create_task(stop.wait())
     try:
         await caches.synced()
-        files.forget_others(_namespaces(caches))
+        addressed.begin(caches.all(PODS))
+        files.forget_others(addressed.files())
         changed.set()
         while not stop.is_set():
             waiting = asyncio.create_task(changed.wait())
             await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
             changed.clear()
-            pods, now = _table(caches, faults or Faults())
+            pods, now = _table(caches, addressed.pods(), faults or Faults(), outside)
             try:
-                files.show(now, _namespaces(caches), asyncio.get_running_loop().time())
+                files.show(now, addressed.files(), asyncio.get_running_loop().time())
             except OSError as error:
                 if not no_room(error):
                     raise
@@ -92,19 +114,72 @@ async def run_names(
                 continue
             if shown is not None:
                 shown.publish(frozenset(filter(None, map(address_of, pods))))
-            await forwarders.apply(now.forwards)
+            await forwarders.apply(now.forwards, now.affinity)
+            await datagrams.apply(now.datagrams, now.affinity)
     finally:
         stopping.cancel()
         await forwarders.close()
+        datagrams.close()
+        await outside.close()
         files.close()
 
 
-def _table(caches: Caches, faults: Faults) -> tuple[list[Json], Table]:
+class _AddressedPods:
+    """The Pods that have an address, and the hosts files that Pods read, with the lines that only one of them has.
+
+    Ended Pods, which may be thousands, have no names: a change of another Pod does not read them.
+    """
+
+    def __init__(self) -> None:
+        self._pods: dict[tuple[str, str], Json] = {}
+        self._readers: Counter[str] = Counter()
+        self._files: dict[str, tuple[Entry, ...]] = {}
+
+    def begin(self, pods: Iterable[Json]) -> None:
+        self._pods.clear()
+        self._readers.clear()
+        self._files.clear()
+        for pod in pods:
+            self.hear(None, pod)
+
+    def hear(self, old: Json | None, new: Json | None) -> None:
+        # The new state first: a file whose only reader changes must not be without a reader in between.
+        if new is not None:
+            self._readers[file_name(new)] += 1
+            self._files[file_name(new)] = tuple(aliases(new))
+        if old is not None:
+            self._pods.pop(key_of(old), None)
+            self._readers[file_name(old)] -= 1
+            if self._readers[file_name(old)] <= 0:
+                del self._readers[file_name(old)]
+                self._files.pop(file_name(old), None)
+        if new is not None and _may_have_address(new):
+            self._pods[key_of(new)] = new
+
+    def pods(self) -> list[Json]:
+        return list(self._pods.values())
+
+    def files(self) -> dict[str, tuple[Entry, ...]]:
+        return dict(self._files)
+
+
+def _may_have_address(pod: Json) -> bool:
+    try:
+        return address_of(pod) is not None
+    except Exception:  # noqa: BLE001 - whatever it holds; who makes the table says so
+        return True
+
+
+def _table(
+    caches: Caches, pods: list[Json], faults: Faults, outside: OutsideNames
+) -> tuple[list[Json], Table]:
     """The Pods, and what all means; without the objects that mean nothing, which must not take the others' names."""
-    objects = [(kind, list(caches.all(kind))) for kind in (SERVICES, ENDPOINT_SLICES, PODS)]
+    objects = [(kind, list(caches.all(kind))) for kind in (SERVICES, ENDPOINT_SLICES)] + [(PODS, pods)]
     try:
         services, slices, pods = (listed for _, listed in objects)
-        return pods, table(services, slices, pods)
+        others = filter(None, map(external_name, services))
+        outside.follow(name for name in others if not is_of_a_service(name))
+        return pods, table(services, slices, pods, outside.addresses)
     except Exception:  # noqa: BLE001 - one object's, which is looked for below
         _log.exception("some object has no names")
     kept = []
@@ -113,8 +188,4 @@ def _table(caches: Caches, faults: Faults) -> tuple[list[Json], Table]:
         for _ in range(len(listed) - len(kept[-1])):
             faults.count("names", kind.kind)
     services, slices, pods = kept
-    return pods, table(services, slices, pods)
-
-
-def _namespaces(caches: Caches) -> set[str]:
-    return {pod["metadata"]["namespace"] for pod in caches.all(PODS)}
+    return pods, table(services, slices, pods, outside.addresses)

@@ -1,11 +1,12 @@
-"""Names from Services and their EndpointSlices: which names have which addresses, and which Pods answer on a
-ClusterIP.
+"""Names from Services and their EndpointSlices: which names have which addresses, and which Pods answer on an
+address of a Service or a port of the machine.
 
 Pure; `run.py` feeds it from informers and hands the results to the hosts file and the forwarders.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from steelyard.kube.objects import labels_of, spec_of, status_of
 from steelyard.kube.pods import containers_of
@@ -16,34 +17,51 @@ HOST_IP = "127.0.0.1"
 SERVICE_NAME = "kubernetes.io/service-name"
 
 Address = tuple[str, int]
+Forwards = Mapping[Address, tuple[Address, ...]]
 Entry = tuple[str, tuple[str, ...]]  # an address and its names
 
 
 @dataclass(frozen=True)
 class Table:
-    """The names of all Services, and for each address and port of a ClusterIP the ready addresses behind it."""
+    """The names of all Services, and for each address and port that leads to one the ready addresses behind it."""
 
     entries: tuple[Entry, ...]
-    forwards: Mapping[Address, tuple[Address, ...]]
+    forwards: Forwards
     own: Mapping[
         str, tuple[Entry, ...]
     ]  # by namespace, the names that need none: short ones, and Pods' host names
+    datagrams: Forwards = field(default_factory=dict)  # ports of UDP
+    # Where one client is to reach one Pod, and the seconds after which it may be another.
+    affinity: Mapping[Address, float] = field(default_factory=dict)
 
 
-def table(services: Iterable[Json], slices: Iterable[Json], pods: Iterable[Json] = ()) -> Table:
+def table(
+    services: Iterable[Json],
+    slices: Iterable[Json],
+    pods: Iterable[Json] = (),
+    outside: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> Table:
+    """Return the table. `outside` has the addresses of names outside the cluster, for Services of type ExternalName."""
     by_service: dict[tuple[str, str], list[Json]] = {}
     for slice_ in slices:
         name = labels_of(slice_).get(SERVICE_NAME, "")
         by_service.setdefault((slice_["metadata"]["namespace"], name), []).append(slice_)
     entries: list[Entry] = []
-    forwards: dict[Address, tuple[Address, ...]] = {}
-    short = _HostNames()
+    forwards: dict[str, dict[Address, tuple[Address, ...]]] = {"TCP": {}, "UDP": {}}
+    affinity: dict[Address, float] = {}
+    short, others = _HostNames(), []
     for service in services:
         own = by_service.get((service["metadata"]["namespace"], service["metadata"]["name"]), [])
         address = service["spec"].get("clusterIP")
+        if external_name(service):
+            others.append(service)
+            continue
         if address and address != "None":
             addresses = [(address, names(service))]
-            forwards |= _forwards(service, address, own)
+            for protocol, known_fronts in forwards.items():
+                fronts = _forwards(service, address, own, protocol)
+                known_fronts.update(fronts)
+                affinity |= dict.fromkeys(fronts, _affinity(service)) if _affinity(service) else {}
         elif address == "None":
             addresses = _headless(service, own)
         else:
@@ -51,12 +69,54 @@ def table(services: Iterable[Json], slices: Iterable[Json], pods: Iterable[Json]
         entries.extend(addresses)
         for at, known in addresses:
             short.add(service["metadata"]["namespace"], at, known[-1].rpartition(".")[0])
+    for alias in _aliases(others, entries, outside):
+        entries.append(alias)
+        short.add_name(alias)
     for pod in pods:
         if address := address_of(pod):
             short.add_pod(pod["metadata"]["namespace"], address, host_name(pod))
-            # A Service has its own address: no port of the machine is one of a Service's.
-            forwards |= _host_ports(pod, address)
-    return Table(tuple(sorted(set(entries))), forwards, short.entries())
+            for protocol, known_fronts in forwards.items():
+                known_fronts.update(_host_ports(pod, address, protocol))
+    return Table(tuple(sorted(set(entries))), forwards["TCP"], short.entries(), forwards["UDP"], affinity)
+
+
+def external_name(service: Json) -> str:
+    """The name that a Service of type ExternalName stands for; empty for all others."""
+    spec = service["spec"]
+    if spec.get("type") != "ExternalName":
+        return ""
+    return str(spec.get("externalName") or "").removesuffix(".").lower()
+
+
+def is_of_a_service(name: str) -> bool:
+    return name.endswith((".svc", ".svc.cluster.local"))
+
+
+def _aliases(
+    services: list[Json], entries: list[Entry], outside: Mapping[str, tuple[str, ...]]
+) -> Iterator[Entry]:
+    """Yield the names of Services that stand for other names: those of other Services, or names outside."""
+    known: dict[str, set[str]] = {}
+    for address, called in entries:
+        for name in called:
+            known.setdefault(name, set()).add(address)
+    left = services
+    # One alias may name another: each round resolves those whose target the last one has.
+    while left:
+        later = []
+        for service in left:
+            name = external_name(service)
+            addresses = known.get(name) or set(outside.get(name, ()))
+            if not addresses:
+                later.append(service)
+                continue
+            for own in names(service):
+                known.setdefault(own, set()).update(addresses)
+            for address in sorted(addresses):
+                yield address, names(service)
+        if len(later) == len(left):
+            return
+        left = later
 
 
 def is_readable(obj: Json) -> bool:
@@ -67,7 +127,7 @@ def is_readable(obj: Json) -> bool:
             service = {"metadata": obj["metadata"], "spec": {"ports": ports}}
             table([], [obj])
             _headless(service, [obj])
-            _forwards(service, "", [obj])
+            _forwards(service, "", [obj], "TCP")
         elif "containers" in spec_of(obj):
             table([], [], [obj])
         else:
@@ -86,6 +146,10 @@ class _HostNames:
 
     def add(self, namespace: str, address: str, name: str) -> None:
         self._services.setdefault((namespace, name), set()).add(address)
+
+    def add_name(self, entry: Entry) -> None:
+        name, _, namespace = entry[1][-1].rpartition(".")
+        self.add(namespace, entry[0], name)
 
     def add_pod(self, namespace: str, address: str, name: str) -> None:
         self._pods.setdefault((namespace, name), set()).add(address)
@@ -127,13 +191,13 @@ def _headless(service: Json, slices: list[Json]) -> list[Entry]:
     return entries
 
 
-def _host_ports(pod: Json, address: str) -> dict[Address, tuple[Address, ...]]:
+def _host_ports(pod: Json, address: str, protocol: str) -> dict[Address, tuple[Address, ...]]:
     """The machine's ports that lead to a Pod: on its loopback address, wherever the manifest says all addresses."""
     return {
         (_listening(port), int(port["hostPort"])): ((address, int(port["containerPort"])),)
         for container in containers_of(pod["spec"])
         for port in sequence(container, "ports")
-        if port.get("hostPort") and (port.get("protocol") or "TCP") == "TCP"
+        if port.get("hostPort") and (port.get("protocol") or "TCP") == protocol
     }
 
 
@@ -143,10 +207,22 @@ def _listening(port: Json) -> str:
     return asked if asked not in ("", "0.0.0.0") else HOST_IP
 
 
-def _forwards(service: Json, address: str, slices: list[Json]) -> dict[Address, tuple[Address, ...]]:
+def _affinity(service: Json) -> float:
+    """Seconds for which a client's next connection reaches the same Pod; 0 where any may answer."""
+    if service["spec"].get("sessionAffinity") != "ClientIP":
+        return 0.0
+    return float(
+        mapping(service["spec"], "sessionAffinityConfig", "clientIP").get("timeoutSeconds") or 10_800
+    )
+
+
+def _forwards(
+    service: Json, address: str, slices: list[Json], protocol: str
+) -> dict[Address, tuple[Address, ...]]:
+    """The Service's own ports, and its ports of the machine."""
     result: dict[Address, tuple[Address, ...]] = {}
     for port in sequence(service["spec"], "ports"):
-        if port.get("protocol", "TCP") != "TCP":
+        if port.get("protocol", "TCP") != protocol:
             continue
         behind = {
             (ip, target["port"])
@@ -158,4 +234,6 @@ def _forwards(service: Json, address: str, slices: list[Json]) -> dict[Address, 
             for ip in endpoint["addresses"]
         }
         result[(address, port["port"])] = tuple(sorted(behind))
+        if port.get("nodePort"):
+            result[(HOST_IP, port["nodePort"])] = tuple(sorted(behind))
     return result

@@ -54,6 +54,47 @@ def test_ports_are_matched_by_name() -> None:
     }
 
 
+def test_a_node_port_leads_where_the_service_does() -> None:
+    service = make_service(type="NodePort", ports=[{"port": 80, "nodePort": 30080}])
+    assert table([service], [make_slice("127.9.0.1")]).forwards == {
+        ("127.9.128.1", 80): (("127.9.0.1", 8000),),
+        ("127.0.0.1", 30080): (("127.9.0.1", 8000),),
+    }
+
+
+def test_ports_of_udp_are_told_apart_and_affinity_has_its_time() -> None:
+    ports = [{"name": "t", "port": 53}, {"name": "u", "port": 53, "protocol": "UDP"}]
+    config = {"clientIP": {"timeoutSeconds": 60}}
+    service = make_service(ports=ports, sessionAffinity="ClientIP", sessionAffinityConfig=config)
+    behind = {**make_slice("127.9.0.1"), "ports": [{"name": "u", "port": 5353}]}
+    names = table([service], [behind])
+    assert names.forwards == {("127.9.128.1", 53): ()}
+    assert names.datagrams == {("127.9.128.1", 53): (("127.9.0.1", 5353),)}
+    assert names.affinity == {("127.9.128.1", 53): 60.0}
+
+
+def test_another_name_has_the_addresses_of_what_it_names() -> None:
+    def alias(name: str, target: str) -> Json:
+        return make_service(name=name, ip="", type="ExternalName", externalName=target)
+
+    services = [
+        alias("twice", "inner.ns.svc.cluster.local"),
+        alias("inner", "s.ns.svc.cluster.local."),
+        alias("outer", "Example.com"),
+        alias("lost", "lost.ns.svc"),
+        make_service(),
+    ]
+    by_name = table(services, [], outside={"example.com": ("93.184.215.14",)})
+    known = {called[-1]: address for address, called in by_name.entries}
+    assert known == {
+        "s.ns": "127.9.128.1",
+        "inner.ns": "127.9.128.1",
+        "twice.ns": "127.9.128.1",
+        "outer.ns": "93.184.215.14",
+    }
+    assert ("93.184.215.14", ("outer",)) in by_name.own["ns"]
+
+
 def test_a_slice_of_another_service_counts_for_nothing() -> None:
     names = table([make_service()], [make_slice("127.9.0.1", service="other")])
     assert names.forwards == {("127.9.128.1", 80): ()}
