@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import datetime
 from random import Random
+from typing import TYPE_CHECKING
 
 from steelyard.awake import Sleeps, no_sleeps
 from steelyard.kube.cluster import Cluster
@@ -24,6 +25,9 @@ from steelyard.operator.metrics import Metrics
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflow import workflows
 from steelyard.types import Json
+
+if TYPE_CHECKING:
+    from steelyard.operator.ray.serving.server import Served
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +64,11 @@ async def run_operator(
             figures = operator.metrics.figures
             figures.leading.labels(LEASE).set_function(lambda: elector.leading)
             listening(await stack.enter_async_context(served(metrics, figures, lambda: operator.ready)))
+        if settings.ray.serves:
+            from steelyard.operator.ray.serving.server import serving
+
+            # In each operator, whether it leads or not: a webhook that nobody answers refuses all.
+            operator.ray_served = await stack.enter_async_context(serving(cluster, settings.ray))
         await until(stop, elector.lead(operator.work))
 
 
@@ -75,6 +84,7 @@ class Operator:
         rng: Random | None = None,
     ) -> None:
         self.metrics = Metrics()
+        self._cluster = cluster
         self._settings = settings
         self._now = now
         self._queue: WorkQueue[Key] = WorkQueue(
@@ -83,6 +93,8 @@ class Operator:
             metrics=self.metrics.work_queue,
         )
         self._events = EventRecorder(cluster, component="steelyard-operator", now=now)
+        self.ray_served: Served | None = None
+        """Addresses where this process serves what Ray clusters need, if it does."""
         self.ready = True
         """True where the process does its part: a leader once its caches are full, another always."""
         self._workflows = workflows(settings)
@@ -100,6 +112,7 @@ class Operator:
                 tasks.create_task(self._caches.run())
                 tasks.create_task(self._events.run())
                 tasks.create_task(self._update_gauges())
+                tasks.create_task(self._run_ray())
                 await self._caches.synced()
                 self.ready = True
                 for _ in range(self._settings.workers):
@@ -108,6 +121,19 @@ class Operator:
             # The process may go on as a candidate: its metrics must not name two leaders.
             self.metrics.leading.set(0)
             self._queue.close()
+
+    async def _run_ray(self) -> None:
+        """Look after Ray clusters; where that is off, remove the webhooks that an earlier setting has made."""
+        if not self._settings.ray.enabled:
+            from steelyard.operator.ray.applying import remove_configurations
+
+            await remove_configurations(self._cluster)
+            return
+        from steelyard.operator.ray.run import Surroundings, run_ray
+        from steelyard.operator.ray.serving.server import Served
+
+        surroundings = Surroundings(self.ray_served or Served(), self._now, self._events.record)
+        await run_ray(self._cluster, self._settings.ray, self._settings.namespace, surroundings)
 
     # ---- changes that the caches report
 

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from steelyard.awake import NO_SLEEPS, Sleeps
 from steelyard.monitoring import Listen
+from steelyard.operator.ray.settings import RaySettings
 
 LONGEST = 2**31 - 1
 """Seconds of a setting: 68 years, which any time of ours can be put off by."""
@@ -90,6 +91,7 @@ class OperatorSettings(_Settings):
     storage: str = Field(default="", description="URL that locations without a scheme lie below.")
     images: Images = Field(default=Images(), description="Images of our own programs.")
     training: TrainingSettings = Field(default=TrainingSettings(), description="Training jobs.")
+    ray: RaySettings = Field(default=RaySettings(), description="Ray clusters.")
     frameworks: Mapping[str, dict[str, Any]] = Field(
         default={},
         exclude=True,

@@ -1,0 +1,1 @@
+"""Servers of the operator for Ray clusters: webhooks, Pods' certificates, and dashboards with a login."""
