@@ -6,10 +6,10 @@ request whose outcome is unknown raises Unreachable or ServerTimeout.
 
 import re
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -19,17 +19,51 @@ from yarl import URL
 from steelyard.connections import TrackingConnector
 from steelyard.kube.cluster import LogLine, ObjectList, Patch, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Unreachable, error_from_status
-from steelyard.kube.exec_login import ExecLogin
+from steelyard.kube.exec_login import Login
 from steelyard.kube.kubeconfig import Token, load
 from steelyard.kube.resource import PODS
+from steelyard.kube.served import Served, served
 from steelyard.types import Json, sequence
 
 _PAGE = 500  # objects per list request, as kubectl
 _JSON = "application/json"
 _MERGE_PATCH = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
+_APPLY_PATCH = "application/apply-patch+yaml"
 _TIMEOUT = aiohttp.ClientTimeout(total=60, sock_connect=10)
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10)  # a quiet watch is the informer's concern
+_TLS_SETTINGS = re.compile(r" ssl:(?:<[^>]*>|\w+)")
+
+
+class Content(Protocol):
+    """Content of an answer that comes in pieces."""
+
+    def iter_any(self) -> AsyncIterator[bytes]: ...
+
+
+class Answer(Protocol):
+    """An answer of a server, whatever carries it."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def content(self) -> Content: ...
+
+    async def read(self) -> bytes: ...
+
+
+class Carrier(Protocol):
+    """Transport of requests to a server in the same process, in place of HTTP."""
+
+    def send(
+        self, method: str, path: str, query: Mapping[str, str], body: bytes, content_type: str
+    ) -> AbstractAsyncContextManager[Answer]:
+        """Yield the answer, of any status; leaving the block ends a stream."""
+        ...
 
 
 async def connect(kubeconfig: Path | None = None, *, context: str | None = None) -> "RestCluster":
@@ -41,7 +75,8 @@ async def connect(kubeconfig: Path | None = None, *, context: str | None = None)
 class RestCluster:
     """`tls` carries the authorities trusted and any client certificate; `token` is asked at each request.
 
-    `login` gives credentials that end, and others where the API refuses one.
+    `login` gives credentials that end, and others where the API refuses one. A `carrier` takes requests to a server
+    in this process; without one they go over HTTP. `page` is the number of objects per request of a list.
     """
 
     def __init__(
@@ -50,12 +85,16 @@ class RestCluster:
         *,
         tls: ssl.SSLContext | None = None,
         token: Token | str | None = None,
-        login: ExecLogin | None = None,
+        login: Login | None = None,
+        carrier: Carrier | None = None,
+        page: int = _PAGE,
     ) -> None:
         self.url = url.rstrip("/")
         self._tls = tls
         self._token: Token | None = (lambda: token) if isinstance(token, str) else token
         self._login = login
+        self._page = page
+        self._carrier = carrier
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -88,7 +127,7 @@ class RestCluster:
         field_selector: str = "",
     ) -> AsyncIterator[ObjectList]:
         path, query = resource.path(namespace), _selectors(label_selector, field_selector)
-        query["limit"] = str(_PAGE)
+        query["limit"] = str(self._page)
         while True:
             page = await self._json("GET", path, query=query)
             items: list[Json] = sequence(page, "items")
@@ -124,6 +163,32 @@ class RestCluster:
         path = resource.path(namespace, quote(name), subresource)
         content_type = _MERGE_PATCH if isinstance(patch, dict) else _JSON_PATCH
         return await self._json("PATCH", path, patch, content_type=content_type)
+
+    async def apply(
+        self, resource: Resource, obj: Json, *, manager: str, force: bool = False, dry_run: bool = False
+    ) -> Json:
+        """Server-side apply: `manager` has the fields of `obj`, and no others. Conflict where another manager has one
+        of them with another value, unless forced."""
+        metadata = obj["metadata"]
+        path = resource.path(metadata.get("namespace"), quote(metadata["name"]))
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        if dry_run:
+            query["dryRun"] = "All"
+        return await self._json("PATCH", path, _typed(resource, obj), query=query, content_type=_APPLY_PATCH)
+
+    async def group_versions(self) -> dict[str, Sequence[str]]:
+        """The versions that the server has, by API group."""
+        groups = sequence(await self._json("GET", "/apis"), "groups")
+        return {group["name"]: [item["version"] for item in sequence(group, "versions")] for group in groups}
+
+    async def served(self) -> Sequence[Served]:
+        """All kinds that the server has, in all versions."""
+        return await served(lambda path: self._json("GET", path))
+
+    async def plurals(self, group: str, version: str) -> Sequence[str]:
+        """The kinds that a group has in one version, by their plural names."""
+        resources = sequence(await self._json("GET", f"/apis/{quote(group)}/{quote(version)}"), "resources")
+        return [item["name"] for item in resources]
 
     async def delete(
         self,
@@ -219,8 +284,16 @@ class RestCluster:
         data: bytes | None = None,
         content_type: str = _JSON,
         timeout: aiohttp.ClientTimeout = _TIMEOUT,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> AsyncIterator[Answer]:
         """A successful answer; every other outcome is an ApiError."""
+        if self._carrier is not None:
+            if self._closed:
+                raise Unreachable("the client is closed")
+            async with self._carrier.send(method, path, query or {}, data or b"", content_type) as carried:
+                if carried.status >= 400:
+                    raise _error(carried, await carried.read())
+                yield carried
+            return
         url = URL(f"{self.url}{path}?{urlencode(query)}" if query else f"{self.url}{path}", encoded=True)
         headers = {"Accept": _JSON}
         if data is not None:
@@ -244,7 +317,7 @@ class RestCluster:
                     yield answer
                     return
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise Unreachable(f"{method} {url.path}: {str(error) or type(error).__name__}") from error
+                raise Unreachable(f"{method} {url.path}: {_words(error)}") from error
 
     def _open(self) -> aiohttp.ClientSession:
         """The session, which needs a running loop and therefore begins with the first request."""
@@ -259,7 +332,7 @@ class RestCluster:
         return self._session
 
 
-async def _lines(content: aiohttp.StreamReader, *, unended: bool = False) -> AsyncGenerator[bytes, None]:
+async def _lines(content: Content, *, unended: bool = False) -> AsyncGenerator[bytes, None]:
     """Whole lines of any length; StreamReader.readline has a limit that large objects pass. `unended`: also a last
     one without its end."""
     rest = b""
@@ -272,7 +345,7 @@ async def _lines(content: aiohttp.StreamReader, *, unended: bool = False) -> Asy
         yield rest
 
 
-def _error(answer: aiohttp.ClientResponse, body: bytes) -> ApiError:
+def _error(answer: Answer, body: bytes) -> ApiError:
     try:
         status: Any = orjson.loads(body)
     except orjson.JSONDecodeError:  # a proxy's page, or the plain text of an unknown path
@@ -294,3 +367,8 @@ def _selectors(labels: str, fields: str) -> dict[str, str]:
 
 def _typed(resource: Resource, obj: Json) -> Json:
     return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+
+
+def _words(error: Exception) -> str:
+    """Return the words of a failed connection, without the object of its TLS settings that aiohttp names."""
+    return _TLS_SETTINGS.sub("", str(error)) or type(error).__name__

@@ -9,9 +9,10 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Literal
 
 from steelyard.kube.cluster import Cluster
@@ -25,6 +26,7 @@ EventType = Literal["Normal", "Warning"]
 _MESSAGE = 1024  # characters, as the API allows
 _NAME = 253
 _PENDING = 1000  # events of one namespace not yet written
+_AT_ONCE = 8  # events on their way to the server
 _REMEMBERED = 4000  # events written, whose count can grow
 _BURST = 25  # different events of one object and reason at once; afterwards one in each
 _REFILL = 300.0  # seconds, as Kubernetes' own components have it
@@ -117,6 +119,12 @@ class EventRecorder:
         """Write all that is pending now, one of each namespace in turn: thousands of one's delay no other's."""
         self._wake.clear()
         namespaces = deque(self._pending)
+        # Several at once, which a server may store together: one at a time, each would wait for a flush of its own.
+        while batch := [*islice(self._in_turn(namespaces), _AT_ONCE)]:
+            await asyncio.gather(*(self._attempt(key, new) for key, new in batch))
+
+    def _in_turn(self, namespaces: deque[str]) -> Iterator[tuple[_Key, _Occurrence]]:
+        """Take the pending events, one of each namespace in turn."""
         while namespaces:
             namespace = namespaces.popleft()
             pending = self._pending[namespace]
@@ -124,13 +132,15 @@ class EventRecorder:
                 del self._pending[namespace]
                 continue
             namespaces.append(namespace)
-            key, new = pending.popitem(last=False)
-            try:
-                await self._write(key, new)
-            except Exception as error:  # noqa: BLE001 - one event's fault is its own
-                self.dropped += new.count
-                level = logging.INFO if isinstance(error, ApiError) else logging.ERROR
-                _log.log(level, "event %s of %s is lost: %s", key.reason, new.involved.get("name"), error)
+            yield pending.popitem(last=False)
+
+    async def _attempt(self, key: _Key, new: _Occurrence) -> None:
+        try:
+            await self._write(key, new)
+        except Exception as error:  # noqa: BLE001 - one event's fault is its own
+            self.dropped += new.count
+            level = logging.INFO if isinstance(error, ApiError) else logging.ERROR
+            _log.log(level, "event %s of %s is lost: %s", key.reason, new.involved.get("name"), error)
 
     async def _write(self, key: _Key, new: _Occurrence) -> None:
         if known := self._written.pop(key, None):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from steelyard.kube.errors import Unauthorized
 from steelyard.types import Json, sequence
@@ -62,6 +62,18 @@ class Credential:
     certificate: tuple[str, str] | None = field(default=None, repr=False)
     expires: datetime | None = None
     tls: ssl.SSLContext | None = None
+
+
+class Login(Protocol):
+    """A way to log in with credentials that end."""
+
+    async def current(self) -> Credential:
+        """Return a credential that is good. Raises LoginFailed."""
+        ...
+
+    def refused(self, credential: Credential) -> None:
+        """Take note that the API did not accept it."""
+        ...
 
 
 def plugin_of(given: Json, cluster: Json, folder: Path) -> Plugin:

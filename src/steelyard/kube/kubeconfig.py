@@ -46,6 +46,8 @@ class Access:
     token: Token | None = None
     login: ExecLogin | None = None
     """Instead: a program that gives credentials, and is asked again when they are over."""
+    namespace: str = ""
+    """Namespace of the context, or of the Pod; empty where it names none."""
 
 
 class FileToken:
@@ -64,17 +66,21 @@ class FileToken:
         return self._token
 
 
-def load(path: Path | None = None, *, context: str | None = None) -> Access:
+def load(
+    path: Path | None = None, *, context: str | None = None, in_cluster: bool = False, user: bool = True
+) -> Access:
     """The file's current or named context.
 
-    Without a path: the file that KUBECONFIG names, else the Pod's account, else ~/.kube/config.
+    Without a path: the file that KUBECONFIG names, else the Pod's account, else ~/.kube/config. `in_cluster` takes the
+    Pod's account, whatever else there is. Without `user`, the context's way to log in is left out: a certificate of it
+    would count before the caller's own token.
     """
     import msgspec
     import yaml
     from lightkube.core.exceptions import ConfigError
 
     try:
-        return _access(_config(path).get(context))
+        return _access(_of_pod() if in_cluster else _config(path), context, user)
     except BadPlugin as error:
         raise KubeconfigError(f"cannot use the kubeconfig: {error}") from error
     except (
@@ -91,22 +97,44 @@ def load(path: Path | None = None, *, context: str | None = None) -> Access:
         raise KubeconfigError(f"cannot use the kubeconfig: {error}") from error
 
 
+def namespace_of(path: Path | None = None, context: str | None = None) -> str:
+    """Return the namespace of the context that `load` would take; empty where it names none, or cannot be read."""
+    import msgspec
+    import yaml
+    from lightkube.core.exceptions import ConfigError
+
+    try:
+        config = _config(path).get(context)
+        return (config.context.namespace or "") if config is not None else ""
+    except (AttributeError, ConfigError, KeyError, OSError, RecursionError, TypeError, ValueError):
+        return ""  # `load` says what is wrong with the file
+    except (msgspec.ValidationError, yaml.YAMLError):
+        return ""
+
+
 def _config(path: Path | None) -> "KubeConfig":
     from lightkube.config.kubeconfig import KubeConfig
 
     named = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     if path is None and not named and "KUBERNETES_SERVICE_HOST" in os.environ and _SERVICE_ACCOUNT.exists():
-        return KubeConfig.from_service_account(_SERVICE_ACCOUNT)
+        return _of_pod()
     first = next((path for path in named if path.exists()), named[0] if named else _DEFAULT)
     return KubeConfig.from_file(path or first)
 
 
-def _access(config: "SingleConfig | None") -> Access:
+def _of_pod() -> "KubeConfig":
+    from lightkube.config.kubeconfig import KubeConfig
+
+    return KubeConfig.from_service_account(_SERVICE_ACCOUNT)
+
+
+def _access(contexts: "KubeConfig", name: str | None, with_user: bool) -> Access:
     from lightkube.config.models import User
 
+    config = contexts.get(name)
     if config is None:
         raise KubeconfigError("the kubeconfig has no current context")
-    user, url = config.user or User(), config.cluster.server.rstrip("/")
+    user, url = (with_user and config.user) or User(), config.cluster.server.rstrip("/")
     if user.auth_provider:
         name = str(user.auth_provider.get("name"))
         instead = _LEFT.get(name, "use an exec plugin, a token or a certificate")
@@ -119,7 +147,8 @@ def _access(config: "SingleConfig | None") -> Access:
     token = _token(user.token, config.abs_file(user.token_file) if user.token_file else None)
     # As in client-go, a token or a certificate that is written down goes before a program.
     program = user.exec is not None and token is None and not (user.client_cert or user.client_cert_data)
-    return Access(url, _tls(config, user), token, _login(config) if program else None)
+    namespace = config.context.namespace or ""
+    return Access(url, _tls(config, user), token, _login(config) if program else None, namespace)
 
 
 def _tls(config: "SingleConfig", user: "User") -> ssl.SSLContext | None:

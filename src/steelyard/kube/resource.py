@@ -51,6 +51,7 @@ CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 CRDS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
@@ -81,6 +82,7 @@ BUILT_IN = (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     ENDPOINT_SLICES,
+    POD_DISRUPTION_BUDGETS,
     LEASES,
     CRDS,
 )
@@ -97,6 +99,22 @@ DL_JOBS = Resource("dyff.io", "v1alpha1", "dljobs", "DLJob")
 FRAMEWORKS = Resource("dyff.io", "v1alpha1", "frameworks", "Framework", namespaced=False)
 TRAINING = (TF_JOBS, PYTORCH_JOBS, MX_JOBS, JAX_JOBS, XGBOOST_JOBS, PADDLE_JOBS, MPI_JOBS, DL_JOBS)
 
+RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", "RayCluster")
+RAY_JOBS = Resource("ray.io", "v1", "rayjobs", "RayJob")
+RAY = (RAY_CLUSTERS, RAY_JOBS)
+APP_WRAPPERS = Resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper")
+CLUSTER_QUEUES = Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False)
+LOCAL_QUEUES = Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue")
+RESOURCE_FLAVORS = Resource(
+    "kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False
+)
+WORKLOADS = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")
+WORKLOAD_PRIORITY_CLASSES = Resource(
+    "kueue.x-k8s.io", "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False
+)
+COHORTS = Resource("kueue.x-k8s.io", "v1beta2", "cohorts", "Cohort", namespaced=False)
+KUEUE = (CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS, WORKLOAD_PRIORITY_CLASSES)
+
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 HORIZONTAL_POD_AUTOSCALERS = Resource(
@@ -104,11 +122,38 @@ HORIZONTAL_POD_AUTOSCALERS = Resource(
 )
 VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
-FOREIGN = (ROLES, ROLE_BINDINGS, HORIZONTAL_POD_AUTOSCALERS, VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS)
+INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
+NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
+HTTP_ROUTES = Resource("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute")
+_ADMISSION = "admissionregistration.k8s.io"
+VALIDATING_WEBHOOKS = Resource(
+    _ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False
+)
+MUTATING_WEBHOOKS = Resource(
+    _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
+)
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+FOREIGN = (
+    ROLES,
+    ROLE_BINDINGS,
+    HORIZONTAL_POD_AUTOSCALERS,
+    VOLCANO_POD_GROUPS,
+    COSCHEDULING_POD_GROUPS,
+    INGRESSES,
+    NETWORK_POLICIES,
+    ROUTES,
+    HTTP_ROUTES,
+    VALIDATING_WEBHOOKS,
+    MUTATING_WEBHOOKS,
+)
 
 _BY_KIND = {
     (resource.api_version, resource.kind): resource
-    for resource in (*BUILT_IN, *DYFF, *TRAINING, FRAMEWORKS, *FOREIGN)
+    for resource in (*BUILT_IN, *DYFF, *TRAINING, FRAMEWORKS, *RAY, APP_WRAPPERS, *KUEUE, *FOREIGN)
 }
 
 

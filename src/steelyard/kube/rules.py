@@ -10,6 +10,7 @@ from steelyard.kube.objects import spec_of, status_of
 from steelyard.kube.resource import (
     CONFIG_MAPS,
     CRDS,
+    DEPLOYMENTS,
     ENDPOINT_SLICES,
     EVENTS,
     LEASES,
@@ -91,6 +92,11 @@ def conflict(resource: Resource, obj: Json, why: str) -> Conflict:
 def updated(resource: Resource, old: Json, new: Json, subresource: str) -> Json:
     """Make the stored form of an updated object: status and the rest never change in one write."""
     if subresource == "status":
+        if (
+            resource == DEPLOYMENTS and "annotations" in new["metadata"]
+        ):  # so its controller writes the revision
+            annotations = {"annotations": new["metadata"]["annotations"]}
+            old = {**old, "metadata": {**old["metadata"], **annotations}}
         return {**old, "status": new["status"]} if "status" in new else _without(old, "status")
     stored = {**new, "apiVersion": resource.api_version, "kind": resource.kind}
     if has_status(resource):

@@ -109,6 +109,14 @@ async def test_a_server_that_is_not_there_is_unreachable() -> None:
     await cluster.close()
 
 
+async def test_a_server_that_cannot_be_reached_is_named_without_the_objects_of_this_program() -> None:
+    cluster = RestCluster("https://127.0.0.1:9")
+    with pytest.raises(Unreachable, match=r"Cannot connect to host 127\.0\.0\.1:9 \[") as raised:
+        await cluster.list(NODES)
+    assert "SSLContext" not in str(raised.value)
+    await cluster.close()
+
+
 async def test_names_are_quoted(server: Server, rest: RestCluster) -> None:
     with pytest.raises(NotFound):
         await rest.get(PODS, "a?b/../c", "default")
@@ -199,7 +207,7 @@ def _data(content: str) -> bytes:
 
 @pytest.mark.parametrize(
     "content",
-    ["é".encode("latin-1"), b"[1]", b"", b"[" * 100_000, b"a: 2030-13-01", _data("abc"), _data("é")],
+    ["é".encode("latin-1"), b"[1]", b"", b"[" * 1_000, b"a: 2030-13-01", _data("abc"), _data("é")],
     ids=["no UTF-8", "a list", "nothing", "nested without end", "no date", "no base64", "no ASCII"],
 )
 def test_a_file_that_is_no_kubeconfig_is_said(tmp_path: Path, content: bytes) -> None:
