@@ -1,0 +1,1 @@
+"""Ray clusters and Ray jobs from Python, over KubeRay's kinds."""

@@ -1,0 +1,211 @@
+"""Status of a Ray cluster: one object that says where it stands, why, and what it waits for. A pure function."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from steelyard.clusters.queues.view import Place
+from steelyard.clusters.ray import names
+from steelyard.clusters.reading import condition_of, items, number, part, text, time_of
+from steelyard.kube.objects import labels_of
+from steelyard.types import Json
+
+Phase = Literal["Queued", "Starting", "Ready", "Suspended", "Failed", "Deleting", "Unknown"]
+STUCK = frozenset({
+    "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError",
+    "CrashLoopBackOff", "RunContainerError", "FailedCreate",
+})  # fmt: skip
+"""Reasons for which a Pod waits, and which do not go away by themselves."""
+_NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that keeps a Pod, or the whole cluster, from running."""
+
+    object: str
+    reason: str
+    message: str
+
+    @property
+    def stuck(self) -> bool:
+        return self.reason in STUCK
+
+    def __str__(self) -> str:
+        said = f"{self.reason}: {self.message}" if self.message else self.reason
+        return f"{self.object}: {said}"
+
+
+@dataclass(frozen=True)
+class ClusterStatus:
+    """The status of a Ray cluster, for people and programs; `resource` is the whole object."""
+
+    name: str
+    namespace: str
+    phase: Phase
+    reason: str = ""
+    message: str = ""
+    workers: int = 0
+    """Ready workers."""
+    wanted: int = 0
+    problems: tuple[Problem, ...] = ()
+    place: Place | None = None
+    created: datetime | None = None
+    resource: Json = field(default_factory=dict, repr=False)
+
+    @property
+    def ready(self) -> bool:
+        return self.phase == "Ready"
+
+    @property
+    def failed(self) -> bool:
+        return self.phase == "Failed"
+
+    @property
+    def stuck(self) -> bool:
+        """True if it will not become ready by itself, although nobody has said that it failed."""
+        return self.failed or (not self.ready and any(problem.stuck for problem in self.problems))
+
+    @property
+    def address(self) -> str:
+        """The address for `ray.init` inside the cluster."""
+        return f"ray://{names.head_service(self.name)}.{self.namespace}.svc:{names.CLIENT_PORT}"
+
+    @property
+    def estimated_start(self) -> datetime | None:
+        return self.place.estimated_start if self.place else None
+
+    def __str__(self) -> str:
+        line = f"{self.name}: {self.phase}"
+        if self.phase in ("Ready", "Starting"):
+            line += f", {self.workers} of {self.wanted} workers"
+        why = ": ".join(word for word in (self.reason, self.message) if word)
+        return f"{line} ({why})" if why else line
+
+
+def cluster_status(
+    cluster: Json, pods: Sequence[Json] = (), events: Sequence[Json] = (), place: Place | None = None
+) -> ClusterStatus:
+    """Return the status of a RayCluster. `pods` and `events` are those of its namespace; others' are left out."""
+    name, namespace = text(cluster, "metadata", "name"), text(cluster, "metadata", "namespace")
+    own = [pod for pod in pods if labels_of(pod).get(names.CLUSTER) == name]
+    problems = tuple(_problems(cluster, own, events))
+    phase, reason, message = _phase(cluster, place)
+    if phase == "Starting" and problems:
+        first = next((problem for problem in problems if problem.stuck), problems[0])
+        reason, message = first.reason, f"{first.message} ({first.object})" if first.message else first.object
+    return ClusterStatus(
+        name=name,
+        namespace=namespace,
+        phase=phase,
+        reason=reason,
+        message=message,
+        workers=number(cluster, "status", "readyWorkerReplicas")
+        # Early releases of KubeRay count only running workers; in a ready cluster all of those are ready.
+        or (number(cluster, "status", "availableWorkerReplicas") if phase == "Ready" else 0),
+        wanted=number(cluster, "status", "desiredWorkerReplicas") or _wanted(cluster),
+        problems=problems if phase != "Ready" else (),
+        place=place,
+        created=time_of(text(cluster, "metadata", "creationTimestamp")),
+        resource=cluster,
+    )
+
+
+def needs_queue(cluster: Json) -> bool:
+    """Tell whether the cluster's place in a queue says where it stands."""
+    return bool(labels_of(cluster).get(names.QUEUE)) and _state(cluster) != "ready"
+
+
+def is_starting(cluster: Json) -> bool:
+    return _phase(cluster, None)[0] == "Starting"
+
+
+def _phase(cluster: Json, place: Place | None) -> tuple[Phase, str, str]:  # noqa: PLR0911
+    state, said = _state(cluster), text(cluster, "status", "reason")
+    suspended = part(cluster, "spec").get("suspend") is True
+    if text(cluster, "metadata", "deletionTimestamp"):
+        return "Deleting", "", ""
+    if place is not None and not place.admitted:
+        return "Queued", "Pending", str(place)
+    failure = condition_of(cluster, "RayClusterReplicaFailure") or {}
+    if state in ("failed", "unhealthy") or failure.get("status") == "True":
+        return "Failed", str(failure.get("reason") or "Failed"), str(failure.get("message") or said)
+    if suspended or state == "suspended":
+        if labels_of(cluster).get(names.QUEUE) and suspended:
+            return "Queued", "Pending", f"waits for queue {labels_of(cluster)[names.QUEUE]}"
+        return ("Suspended" if suspended else "Starting"), "", said
+    if state == "ready":
+        head = condition_of(cluster, "HeadPodReady") or {}
+        if head.get("status") == "False":
+            return "Starting", str(head.get("reason") or "HeadPodNotReady"), str(head.get("message") or "")
+        return "Ready", "", ""
+    if state in ("", "pending", "initializing"):
+        return "Starting", "", said
+    return "Unknown", state, f"the cluster's state is {text(cluster, 'status', 'state')!r}"
+
+
+def _state(cluster: Json) -> str:
+    return text(cluster, "status", "state").lower()
+
+
+def _wanted(cluster: Json) -> int:
+    return sum(number(group, "replicas") for group in items(cluster, "spec", "workerGroupSpecs"))
+
+
+def _problems(cluster: Json, pods: Sequence[Json], events: Sequence[Json]) -> Iterator[Problem]:
+    for pod in pods:
+        yield from pod_problems(pod)
+    name = text(cluster, "metadata", "name")
+    known = {text(pod, "metadata", "name") for pod in pods}
+    uids = {text(obj, "metadata", "uid") for obj in (cluster, *pods)}
+    # Whether a Pod still waits for room is in its own condition, which is named above.
+    scheduled = {
+        text(pod, "metadata", "name")
+        for pod in pods
+        if text(pod, "spec", "nodeName") or condition_of(pod, "PodScheduled")
+    }
+    ready = {text(pod, "metadata", "name") for pod in pods if _is_ready(pod)}
+    newest: dict[tuple[str, str], Problem] = {}
+    for event in events:
+        about, kind = text(event, "involvedObject", "name"), text(event, "involvedObject", "kind")
+        ours = about in known - ready if kind == "Pod" else (kind, about) == ("RayCluster", name)
+        reason = text(event, "reason")
+        if reason == "FailedScheduling" and about in scheduled:
+            continue
+        if (uid := text(event, "involvedObject", "uid")) and uid not in uids:
+            continue  # of an earlier cluster of this name, whose Pods had the same names
+        if ours and text(event, "type") == "Warning":
+            newest[about, reason] = Problem(f"{kind} {about}", reason, text(event, "message"))
+    yield from newest.values()
+
+
+def _is_ready(pod: Json) -> bool:
+    return (condition_of(pod, "Ready") or {}).get("status") == "True"
+
+
+def pod_problems(pod: Json) -> Iterator[Problem]:
+    """Yield what keeps a Pod from running, in the words of its own status."""
+    name = f"Pod {text(pod, 'metadata', 'name')}"
+    for container in (
+        *items(pod, "status", "initContainerStatuses"),
+        *items(pod, "status", "containerStatuses"),
+    ):
+        waiting = part(container, "state", "waiting")
+        reason = text(waiting, "reason")
+        if reason in _NORMAL:
+            continue
+        message = text(waiting, "message")
+        if "Image" in reason and text(container, "image") not in message:
+            message = f"image {text(container, 'image')}" + (f": {message}" if message else "")
+        if reason == "CrashLoopBackOff":
+            last = part(container, "lastState", "terminated")
+            message = f"container {text(container, 'name')} ended with exit code {text(last, 'exitCode')}"
+        yield Problem(name, reason, message)
+    scheduled = condition_of(pod, "PodScheduled") or {}
+    if scheduled.get("status") == "False":
+        yield Problem(
+            name, str(scheduled.get("reason") or "Unschedulable"), str(scheduled.get("message") or "")
+        )
+    if text(pod, "status", "phase") == "Failed":
+        yield Problem(name, text(pod, "status", "reason") or "Failed", text(pod, "status", "message"))

@@ -1,0 +1,64 @@
+"""A RayCluster as it is: the whole object, and readers of it. Fields that this version does not know stay."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from steelyard.clusters.ray import names
+from steelyard.clusters.ray.status import ClusterStatus, cluster_status
+from steelyard.clusters.reading import items, number, text
+from steelyard.kube.objects import annotations_of, labels_of
+from steelyard.schema import ray_annotations
+from steelyard.types import Json
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """A RayCluster of the API. `resource` may be changed, and written with `clusters.save`."""
+
+    resource: Json
+
+    def __repr__(self) -> str:
+        return f"RayCluster(name={self.name!r}, namespace={self.namespace!r})"
+
+    @property
+    def name(self) -> str:
+        return text(self.resource, "metadata", "name")
+
+    @property
+    def namespace(self) -> str:
+        return text(self.resource, "metadata", "namespace")
+
+    @property
+    def uid(self) -> str:
+        return text(self.resource, "metadata", "uid")
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return labels_of(self.resource)
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        return annotations_of(self.resource)
+
+    @property
+    def queue(self) -> str:
+        """The LocalQueue that it goes through; empty for none."""
+        return self.labels.get(names.QUEUE, "")
+
+    @property
+    def dashboard(self) -> str | None:
+        """Address of the dashboard as the platform tells it; `clusters.dashboard` also looks elsewhere."""
+        return self.annotations.get(ray_annotations.DASHBOARD) or None
+
+    @property
+    def groups(self) -> Mapping[str, int]:
+        """Wanted workers by group."""
+        return {
+            text(group, "groupName"): number(group, "replicas")
+            for group in items(self.resource, "spec", "workerGroupSpecs")
+        }
+
+    @property
+    def status(self) -> ClusterStatus:
+        """Status as far as the object itself tells it; `clusters.status` also says what its Pods wait for."""
+        return cluster_status(self.resource)
