@@ -1,0 +1,1 @@
+"""The groups `steelyard ray`, `steelyard queue` and `steelyard appwrapper`, over the cluster client."""
