@@ -84,6 +84,19 @@ class WorkflowProgress(SchemaModel):
     """Number of all units, if it is known."""
 
 
+class PipelineRunStatus(SchemaModel):
+    """Status of a run of a pipeline, which follows from its workflows'."""
+
+    status: str
+    """Created, Admitted, Complete, Failed or Terminated; Deleted for a run that was deleted."""
+    reason: str | None = None
+    """Reason of the status in one word."""
+    message: str | None = None
+    """Reason of the status in a sentence."""
+    nodes: dict[str, Status] = Field(default_factory=dict)
+    """Statuses of the workflows, by the names of the nodes."""
+
+
 class QuarantinedMessage(SchemaModel):
     """A message that waits with its entity in quarantine; the first is the one that failed."""
 

@@ -1,13 +1,13 @@
 """Base classes of the schema's models: strict fields, JSON names, UTC times, and the fields of every entity."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_serializer
 from pydantic_core import CoreSchema
 
-from steelyard.schema.bounds import FEW, MANY, Float, Id, LabelKey, Text, Word
+from steelyard.schema.bounds import FEW, MANY, NUMBER, Float, Id, LabelKey, Text, Word
 
 _LABEL = "[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
 LABEL_KEY_PATTERN = rf"^({_LABEL}(\.{_LABEL})*/)?{_LABEL}$"
@@ -40,6 +40,8 @@ def to_utc(value: datetime) -> datetime:
 
 
 Time = Annotated[datetime, AfterValidator(to_utc)]
+Duration = Annotated[timedelta, Field(ge=timedelta(0), le=timedelta(days=36_500)), NUMBER]
+"""A time span of at most a hundred years: a time that is accepted can be added to it."""
 
 
 class SchemaModel(BaseModel):
@@ -138,8 +140,8 @@ class DyffEntityMetadata(SchemaModel):
     """Entities that must have succeeded before the workflow begins."""
 
 
-class DyffEntity(SchemaModel):
-    """Fields of every entity: identity, status, labels, times."""
+class StoredEntity(SchemaModel):
+    """Fields of everything that the platform stores by id: identity, status, times."""
 
     id: Id
     """Identifier: 32 lower-case hexadecimal digits."""
@@ -147,8 +149,6 @@ class DyffEntity(SchemaModel):
     """Account that owns the entity."""
     schemaVersion: Literal["0.1"] = SCHEMA_VERSION
     """Version of the schema."""
-    labels: Annotated[dict[LabelKey, Word], FEW] = Field(default_factory=dict)
-    """Labels: key and value pairs in the syntax of Kubernetes labels."""
     creationTime: Time
     """Time at which the entity was created."""
     lastTransitionTime: Time | None = None
@@ -159,6 +159,13 @@ class DyffEntity(SchemaModel):
     """Reason of the status in one word."""
     message: Text | None = None
     """Reason of the status in a sentence."""
+
+
+class DyffEntity(StoredEntity):
+    """Fields of every entity: identity, status, labels, times."""
+
+    labels: Annotated[dict[LabelKey, Word], FEW] = Field(default_factory=dict)
+    """Labels: key and value pairs in the syntax of Kubernetes labels."""
     metadata: DyffEntityMetadata = Field(default_factory=DyffEntityMetadata)
     """Documentation, metrics, preconditions."""
     annotations: Annotated[list[Annotation], FEW] = Field(default_factory=list)

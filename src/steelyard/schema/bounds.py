@@ -22,6 +22,8 @@ ENTITY_DEPTH = 100
 """Maximum depth of a whole entity: pydantic's parser ends at 200, orjson's writer at 254."""
 ARGUMENT_BYTES = 131_071
 """Longest argument or environment variable with which Linux starts a program (MAX_ARG_STRLEN without its NUL)."""
+TITLE_LENGTH, SUMMARY_LENGTH = 140, 280
+"""Maximum lengths of titles and summaries."""
 _FIELD_LENGTH = 200
 MESSAGE_LENGTH, REASON_LENGTH = 4096, 255
 """Maximum lengths of a status' message and reason: longer ones are cut, never refused."""
@@ -109,6 +111,12 @@ def _argument(text: str) -> str:
     return text
 
 
+def _http(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url!r} should be an http or https URL")
+    return url
+
+
 def _free_form(value: dict[str, Any]) -> dict[str, Any]:
     check_json(value, FREE_DEPTH)
     return value
@@ -134,6 +142,12 @@ Word = Annotated[str, Field(max_length=255)]
 """A name, a kind, a tag."""
 Line = Annotated[str, Field(max_length=4096)]
 """A path, an address, an option."""
+HttpUrl = Annotated[Line, AfterValidator(_http)]
+"""An address on the web."""
+Title = Annotated[str, Field(max_length=TITLE_LENGTH)]
+"""A title, as the published schema bounds it."""
+Summary = Annotated[str, Field(max_length=SUMMARY_LENGTH)]
+"""A short description, as the published schema bounds it."""
 Text = Annotated[str, Field(max_length=ENTITY_BYTES)]
 """Text that people write, or that holds other data; the limit of the whole entity bounds it."""
 Argument = Annotated[str, Field(max_length=ARGUMENT_BYTES), AfterValidator(_argument)]

@@ -9,7 +9,11 @@ from steelyard.schema.base import DyffEntity
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService, InferenceServiceFields, VolumeMount
 from steelyard.schema.inference_session import InferenceSession
+from steelyard.schema.measurement import Measurement
+from steelyard.schema.method import Method
+from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.report import Report
+from steelyard.schema.safety_case import SafetyCase
 
 BASELINE = "steelyard/baseline"
 """Annotation of an Audit: id of the earlier Audit that it is compared with."""
@@ -74,6 +78,16 @@ def _dependencies(entity: DyffEntity) -> Iterator[Dependency]:
             yield Dependency("InferenceService", entity.inferenceService)
             if baseline := baseline_of(entity):
                 yield Dependency("Audit", baseline)
+        case Measurement() | SafetyCase():
+            yield Dependency("Method", entity.method.id)
+            kinds = {wanted.keyword: wanted.kind for wanted in entity.method.inputs}
+            yield from (
+                Dependency(kinds.get(given.keyword, "Entity"), given.entity) for given in entity.inputs
+            )
+        case Method():
+            yield from (Dependency("Module", module) for module in entity.modules)
+        case PipelineRun():
+            yield Dependency("Pipeline", entity.pipeline)
     yield from (Dependency(other.kind, other.id) for other in entity.metadata.preconditions)
 
 

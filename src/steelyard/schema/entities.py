@@ -1,51 +1,35 @@
 """All kinds of entities that the platform stores, and how one is parsed."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from steelyard.schema.audit import Audit, AuditProcedure
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.inference_service import InferenceService
-from steelyard.schema.inference_session import InferenceSession
-from steelyard.schema.model import Model
-from steelyard.schema.module import Module
-from steelyard.schema.report import Report
+from steelyard.schema.quota import Quota, StoredQuota
+from steelyard.schema.revisable import AnyRevisable
+from steelyard.schema.revision import History, Revision
 
-AnyEntity = (
-    Audit
-    | AuditProcedure
-    | Dataset
-    | Evaluation
-    | InferenceService
-    | InferenceSession
-    | Model
-    | Module
-    | Report
-)
+AnyEntity = AnyRevisable | History | Revision
+"""Entities that CreateEntity creates."""
 Entity = Annotated[AnyEntity, Field(discriminator="kind")]
+AnyStored = AnyEntity | StoredQuota
+"""Entities and quotas: all that log and view keep by id."""
 
-ENTITIES: dict[str, type[AnyEntity]] = {
-    kind.__name__: kind
-    for kind in (
-        Dataset,
-        Module,
-        Model,
-        InferenceService,
-        InferenceSession,
-        Evaluation,
-        Report,
-        AuditProcedure,
-        Audit,
-    )
-}
+ENTITIES: dict[str, type[AnyEntity]] = {kind.__name__: kind for kind in get_args(AnyEntity)}
 """Classes of entities by kind."""
 
-PLURALS: dict[str, str] = {kind: f"{kind.lower()}s" for kind in ENTITIES}
+STORED: dict[str, type[AnyStored]] = {**ENTITIES, "Quota": StoredQuota}
+"""Classes of everything that is kept, by kind."""
+
+_IRREGULAR = {"Family": "families", "History": "histories", "OCIArtifact": "artifacts"}
+PLURALS: dict[str, str] = {
+    kind: _IRREGULAR.get(kind, f"{kind.lower()}s") for kind in (*ENTITIES, Quota.__name__)
+}
 """Names of routes and collections by kind."""
 
 _ADAPTER: TypeAdapter[AnyEntity] = TypeAdapter(Entity, config=ConfigDict(defer_build=True))
+_STORED_ADAPTER: TypeAdapter[AnyStored] = TypeAdapter(
+    Annotated[AnyStored, Field(discriminator="kind")], config=ConfigDict(defer_build=True)
+)
 
 
 def entity_of(value: bytes | str | dict[str, Any]) -> AnyEntity:
@@ -53,3 +37,10 @@ def entity_of(value: bytes | str | dict[str, Any]) -> AnyEntity:
     if isinstance(value, dict):
         return _ADAPTER.validate_python(value)
     return _ADAPTER.validate_json(value)
+
+
+def stored_of(value: bytes | dict[str, Any]) -> AnyStored:
+    """Return the entity or quota of a JSON text or its values. Raises pydantic.ValidationError."""
+    if isinstance(value, dict):
+        return _STORED_ADAPTER.validate_python(value)
+    return _STORED_ADAPTER.validate_json(value)

@@ -5,19 +5,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from steelyard.schema.base import DyffEntity, Foreign, SchemaModel
-from steelyard.schema.bounds import FEW, Line, Natural, Word
+from steelyard.schema.bounds import FEW, HttpUrl, Line, Natural, Word
 from steelyard.schema.data import Volume
 from steelyard.schema.kubernetes import ACCELERATOR_PATTERN, Quantity, check_accelerator
 
 ModelArtifactKind = Literal["HuggingFaceCache", "Mock", "Volume"]
 ModelSourceKind = Literal["GitLFS", "HuggingFaceHub", "Mock", "OpenLLM", "Upload"]
 ModelStorageMedium = Literal["Mock", "ObjectStorage", "PersistentVolume", "FUSEVolume"]
-
-
-def _http(url: str) -> str:
-    if not url.startswith(("http://", "https://")):
-        raise ValueError(f"{url!r} should be an http or https URL")
-    return url
 
 
 class ModelArtifactHuggingFaceCache(SchemaModel):
@@ -43,7 +37,7 @@ class ModelArtifact(SchemaModel):
 class ModelSourceGitLFS(SchemaModel):
     """A git repository with large files."""
 
-    url: Annotated[Line, AfterValidator(_http)]
+    url: HttpUrl
     """URL of the repository, http or https."""
 
 

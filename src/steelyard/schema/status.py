@@ -15,28 +15,61 @@ FAILURE = frozenset({"Error", "Failed", "Denied"})
 ENDINGS: dict[str, tuple[str, str]] = {
     "Audit": ("Complete", "Failed"),
     "AuditProcedure": ("Ready", "Error"),
+    "Challenge": ("Ready", "Error"),
+    "DataSource": ("Ready", "Error"),
     "Dataset": ("Ready", "Error"),
     "Evaluation": ("Complete", "Failed"),
+    "Family": ("Ready", "Error"),
+    "Hazard": ("Ready", "Error"),
+    "History": ("Ready", "Error"),
     "InferenceService": ("Ready", "Error"),
     "InferenceSession": ("Terminated", "Error"),
+    "Measurement": ("Complete", "Failed"),
+    "Method": ("Ready", "Error"),
     "Model": ("Ready", "Error"),
     "Module": ("Ready", "Error"),
+    "OCIArtifact": ("Ready", "Error"),
+    "Pipeline": ("Ready", "Error"),
+    "PipelineRun": ("Complete", "Failed"),
+    "Quota": ("Ready", "Error"),
     "Report": ("Complete", "Failed"),
+    "Revision": ("Ready", "Error"),
+    "SafetyCase": ("Complete", "Failed"),
+    "Submission": ("Complete", "Error"),
+    "Team": ("Active", "EntryDenied"),
+    "UseCase": ("Ready", "Error"),
 }
 """The status in which a kind ends well, and the one in which it ends badly."""
 
 KINDS = tuple(ENDINGS)
-UPLOADED = frozenset({"Dataset", "Model", "Module"})
+UPLOADED = frozenset({"Dataset", "Model", "Module", "OCIArtifact"})
 """Kinds whose files a client uploads."""
-WITHOUT_WORKFLOW = frozenset({"AuditProcedure", "Dataset", "Module"})
-"""Kinds for which nothing runs: neither the orchestrator nor the informer changes their status."""
+WITH_WORKFLOW = frozenset(
+    {
+        "Audit",
+        "Evaluation",
+        "InferenceService",
+        "InferenceSession",
+        "Measurement",
+        "Model",
+        "Report",
+        "SafetyCase",
+    }
+)
+"""Kinds for which something runs: the orchestrator and the informer change their status."""
+WITHOUT_WORKFLOW = frozenset(KINDS) - WITH_WORKFLOW
+"""Kinds for which nothing runs: only the API changes their status."""
+ENDED_BY_API = frozenset({"PipelineRun", "Submission"})
+"""Kinds without a workflow of their own, which end as the workflows do that they have created."""
 
 
 def statuses(kind: str) -> tuple[str, ...]:
     """Return every status of a kind, in the order of a life. Raises KeyError for an unknown kind."""
     success, failure = ENDINGS[kind]
+    if kind == "Team":
+        return ("WaitingForApproval", success, failure, "Deleted")
     waiting = ("WaitingForUpload",) if kind in UPLOADED else ()
-    admitted = ("Admitted",) if kind not in WITHOUT_WORKFLOW else ()
+    admitted = ("Admitted",) if kind in WITH_WORKFLOW else ()
     terminated = ("Terminated",) if success != "Terminated" else ()
     return ("Created", *waiting, *admitted, success, failure, *terminated, "Deleted")
 

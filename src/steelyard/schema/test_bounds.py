@@ -1,5 +1,6 @@
 """Bounds: every field of every model has them, at each limit what is over it is refused, and no text is unwritable."""
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, get_args, get_origin
 
@@ -22,11 +23,13 @@ from steelyard.schema.bounds import (
     check_json,
     cut,
 )
-from steelyard.schema.commands import DocumentationData, LabelsData
-from steelyard.schema.entities import ENTITIES
+from steelyard.schema.commands import Command, ForgetData, RestoreData, StatusData
+from steelyard.schema.curve import Curve
+from steelyard.schema.entities import ENTITIES, AnyEntity
 from steelyard.schema.inference_service import EnvVar
 from steelyard.schema.kubernetes import Quantity
 from steelyard.schema.model import AcceleratorGPU
+from steelyard.schema.quota import Quota
 from steelyard.schema.requests import (
     DatasetCreateRequest,
     EvaluationCreateRequest,
@@ -35,6 +38,7 @@ from steelyard.schema.requests import (
     Request,
 )
 from steelyard.schema.resources import RESOURCES
+from steelyard.schema.score import Score
 from steelyard.schema.stored import entity_json, with_revision
 from steelyard.schema.test_requests import A, B, make_request
 from steelyard.types import Json
@@ -42,12 +46,16 @@ from steelyard.types import Json
 REQUESTS = [
     model for model in vars(requests).values() if isinstance(model, type) and issubclass(model, Request)
 ]
+OWN = {AnyEntity, StatusData, RestoreData, ForgetData}
+"""Data of commands that hold a whole entity, or that only the platform writes: it cuts texts and refuses none."""
 MODELS: list[type[BaseModel]] = [
     *REQUESTS,
     *ENTITIES.values(),
     *(kind.spec for kind in RESOURCES.values()),
-    LabelsData,
-    DocumentationData,
+    *(data for command in get_args(Command) if (data := command.model_fields["data"].annotation) not in OWN),
+    Quota,
+    Score,
+    Curve,
 ]
 
 
@@ -65,7 +73,7 @@ def unbounded(node: Json, definitions: Json, path: str) -> Iterator[str]:
 def _unbounded_value(node: Json, definitions: Json, path: str) -> Iterator[str]:
     kind = node.get("type", "value")
     missing = [bound for bound in _BOUNDS.get(kind, ["type"]) if bound not in node]
-    if kind == "string" and node.get("format") == "date-time":
+    if kind == "string" and node.get("format") in ("date-time", "duration"):
         missing = []
     if kind == "object" and "properties" in node:
         missing = []
@@ -78,6 +86,7 @@ def _unbounded_value(node: Json, definitions: Json, path: str) -> Iterator[str]:
     yield from (f"{path}: {kind} without {bound}" for bound in missing)
 
 
+_BOUND = re.compile(r"\{0,[0-9]+\}\$$")
 _BOUNDS: dict[str, list[str]] = {
     "string": ["maxLength"],
     "integer": ["minimum", "maximum"],
@@ -92,9 +101,14 @@ _BOUNDS: dict[str, list[str]] = {
 def _unbounded_map(node: Json, definitions: Json, path: str) -> Iterator[str]:
     if "x-max-depth" in node:  # free-form JSON: texts and lists in it are bounded by the entity's size
         return
-    if "maxLength" not in node.get("propertyNames", {}):
+    patterns = node.get("patternProperties", {})
+    # A pattern that ends after a number of characters is a bound, too.
+    if "maxLength" not in node.get("propertyNames", {}) and not (
+        patterns and all(_BOUND.search(pattern) for pattern in patterns)
+    ):
         yield f"{path}: keys without maxLength"
-    yield from unbounded(node["additionalProperties"], definitions, f"{path}{{}}")
+    for values in patterns.values() or [node["additionalProperties"]]:
+        yield from unbounded(values, definitions, f"{path}{{}}")
 
 
 @pytest.mark.parametrize("model", MODELS, ids=[model.__name__ for model in MODELS])

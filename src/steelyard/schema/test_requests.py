@@ -37,6 +37,27 @@ FIELDS: dict[str, dict[str, Any]] = {
     "Report": {"rubric": "r", "evaluation": A},
     "AuditProcedure": {"name": "p", "requirements": [{"dataset": A, "rubric": "r"}]},
     "Audit": {"auditProcedure": A, "inferenceService": B},
+    "Method": {
+        "name": "m",
+        "scope": "Evaluation",
+        "implementation": {"kind": "PythonFunction", "pythonFunction": {"fullyQualifiedName": "a.b"}},
+        "output": {"kind": "SafetyCase", "safetyCase": {"name": "s"}},
+    },
+    "Measurement": {"method": A},
+    "SafetyCase": {"method": A},
+    "Family": {"memberKind": "Dataset"},
+    "UseCase": {},
+    "Hazard": {},
+    "Pipeline": {
+        "name": "p",
+        "nodes": {"a": {"name": "a", "request": {"kind": "PipelineMeasurementRequest", "method": "$(m)"}}},
+    },
+    "PipelineRun": {"pipeline": A},
+    "Challenge": {},
+    "Team": {"members": {}, "affiliations": {}},
+    "Submission": {"team": A, "submission": {"id": B, "kind": "InferenceService"}},
+    "OCIArtifact": {},
+    "DataSource": {"name": "d", "sourceKind": "zenodo"},
 }
 
 

@@ -1,16 +1,14 @@
-"""Requests of clients: one create request per kind, and the edits. The server resolves the ids in a request to embedded
-entities; unknown fields are refused by name."""
+"""Create requests of data, models, services, sessions, evaluations, reports and audits."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, AwareDatetime, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from steelyard.schema.account import AccessGrant, Identity
 from steelyard.schema.audit import AuditRequirement
-from steelyard.schema.base import SCHEMA_VERSION, SchemaModel, to_utc
+from steelyard.schema.base import SchemaModel
 from steelyard.schema.bounds import FEW, Count, Rubric, Word
-from steelyard.schema.commands import DocumentationPatch
 from steelyard.schema.data import Artifact, DataView
+from steelyard.schema.data_source import DataSourceFields
 from steelyard.schema.dataset import DatasetFields
 from steelyard.schema.evaluation import EvaluationClientConfiguration, Replications
 from steelyard.schema.inference_service import (
@@ -18,33 +16,11 @@ from steelyard.schema.inference_service import (
     InferenceServiceBuilder,
     InferenceServiceRunner,
 )
-from steelyard.schema.labels import Labels
 from steelyard.schema.model import Accelerator, ModelFields
 from steelyard.schema.module import ModuleFields
 from steelyard.schema.mounts import check_mounts
 from steelyard.schema.paths import check_artifact_paths, check_md5
-from steelyard.schema.resources import LABEL_VALUE_PATTERN
-
-NAME_LENGTH = 255
-Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH)]
-AccountName = Annotated[str, Field(pattern=LABEL_VALUE_PATTERN, max_length=63)]
-EntityId = Annotated[str, Field(pattern="^[0-9a-f]{32}$", max_length=32)]
-End = Annotated[AwareDatetime, AfterValidator(to_utc)]
-"""A time that names its zone."""
-
-
-class Request(SchemaModel):
-    """Fields of every request. The published client leaves the version out."""
-
-    schemaVersion: Literal["0.1"] = SCHEMA_VERSION
-    """Version of the schema."""
-
-
-class CreateRequest(Request):
-    """Fields of every create request."""
-
-    account: AccountName
-    """Account that will own the entity."""
+from steelyard.schema.requests.base import CreateRequest, End, EntityId, Name, Request
 
 
 def _checked(artifacts: list[Artifact]) -> list[Artifact]:
@@ -205,31 +181,6 @@ class AuditCreateRequest(CreateRequest):
     """Person or team that is responsible for the audit; the audit's page shows it."""
 
 
-class AccountCreateRequest(Request):
-    """Creates an account."""
-
-    name: AccountName
-    """Name of the account, which no other account may have."""
-    identity: Identity = Field(default_factory=Identity)
-    """The account's identities at other services."""
-
-
-class AccountPermissionsSetRequest(Request):
-    """Replaces the permissions of an account: the most that its keys may be granted."""
-
-    permissions: Annotated[list[AccessGrant], FEW]
-    """New permissions; they replace the old ones."""
-
-
-class AccountTokenCreateRequest(Request):
-    """Creates a key of an account."""
-
-    grants: Annotated[list[AccessGrant], FEW]
-    """Grants of the key; at most the account's permissions."""
-    expires: End
-    """Time at which the key expires."""
-
-
 class InferenceSessionTokenCreateRequest(Request):
     """Creates another key of a session."""
 
@@ -237,29 +188,12 @@ class InferenceSessionTokenCreateRequest(Request):
     """Time at which the key expires; by default the end of the session."""
 
 
-class LabelsEditRequest(Request):
-    """Merge patch of labels: a null removes a label."""
-
-    labels: Labels = Field(default_factory=dict)
-    """Values of labels by key."""
+class ArtifactCreateRequest(CreateRequest):
+    """Creates an artifact of the registry, which is pushed next."""
 
 
-class DocumentationEditRequest(Request):
-    """Merge patch of documentation: a null removes a text."""
+class DataSourceCreateRequest(DataSourceFields, CreateRequest):
+    """Creates a data source."""
 
-    documentation: DocumentationPatch
-    """Changes of the documentation."""
-
-
-CREATE_REQUESTS: dict[str, type[CreateRequest]] = {
-    "Dataset": DatasetCreateRequest,
-    "Module": ModuleCreateRequest,
-    "Model": ModelCreateRequest,
-    "InferenceService": InferenceServiceCreateRequest,
-    "InferenceSession": InferenceSessionCreateRequest,
-    "Evaluation": EvaluationCreateRequest,
-    "Report": ReportCreateRequest,
-    "AuditProcedure": AuditProcedureCreateRequest,
-    "Audit": AuditCreateRequest,
-}
-"""Classes of create requests by kind."""
+    name: Name
+    """Name for people."""

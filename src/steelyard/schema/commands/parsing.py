@@ -1,0 +1,70 @@
+"""Parses messages of `workflows.events` into commands."""
+
+from typing import Annotated, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from steelyard.schema.commands.base import MalformedCommand, check_version
+from steelyard.schema.commands.challenges import (
+    CreateChallengeTask,
+    CreateChallengeTeam,
+    EditChallengeContent,
+    EditChallengeRules,
+    EditChallengeTaskRules,
+)
+from steelyard.schema.commands.entities import (
+    CreateEntity,
+    EditEntityDocumentation,
+    EditEntityLabels,
+    ForgetEntity,
+    RestoreEntity,
+    UpdateEntityStatus,
+)
+from steelyard.schema.commands.families import EditFamilyMembers
+from steelyard.schema.commands.quotas import PutQuota, UpdateQuotaUsage
+from steelyard.schema.commands.teams import EditTeam
+
+Command = (
+    CreateEntity
+    | UpdateEntityStatus
+    | EditEntityLabels
+    | EditEntityDocumentation
+    | RestoreEntity
+    | ForgetEntity
+    | EditFamilyMembers
+    | CreateChallengeTask
+    | CreateChallengeTeam
+    | EditChallengeContent
+    | EditChallengeRules
+    | EditChallengeTaskRules
+    | EditTeam
+    | PutQuota
+    | UpdateQuotaUsage
+)
+COMMANDS = tuple(command.__name__ for command in get_args(Command))
+"""Every command of the published schema."""
+
+_ADAPTER: TypeAdapter[Command] = TypeAdapter(
+    Annotated[Command, Field(discriminator="command")], config=ConfigDict(defer_build=True)
+)
+
+
+class _Head(BaseModel):
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+    schemaVersion: str
+    command: str
+
+
+def parse_command(message: bytes) -> Command:
+    """Return the command of a message. Raises MalformedCommand, FutureSchema."""
+    try:
+        # The version first: a command of a newer schema must stop the partition, whatever else is unknown in it.
+        head = _Head.model_validate_json(message)
+        check_version(head.schemaVersion)
+        if head.command in COMMANDS:
+            return _ADAPTER.validate_json(message)
+    except ValidationError as error:
+        faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise MalformedCommand("; ".join(faults)) from error
+    raise MalformedCommand(f"command: {head.command!r} is not a command; there are {', '.join(COMMANDS)}")

@@ -1,0 +1,35 @@
+"""The commands that set a quota and tell how much of it is used."""
+
+from typing import Literal
+
+from steelyard.schema.commands.base import CommandData, EntityCommand, Patch
+from steelyard.schema.kubernetes import Quantity
+from steelyard.schema.quota import Quota
+
+
+class QuotaUsagePatch(Patch):
+    """Usage of a quota."""
+
+    usage: Quantity
+    """Amount that is used now."""
+
+
+class QuotaUsageData(CommandData):
+    """The quota, and its usage."""
+
+    attributes: QuotaUsagePatch
+    """Merge patch of the usage."""
+
+
+class PutQuota(EntityCommand):
+    """Sets a quota, which may be there with another limit."""
+
+    command: Literal["PutQuota"] = "PutQuota"
+    data: Quota
+
+
+class UpdateQuotaUsage(EntityCommand):
+    """Tells how much of a quota is used."""
+
+    command: Literal["UpdateQuotaUsage"] = "UpdateQuotaUsage"
+    data: QuotaUsageData

@@ -1,0 +1,10 @@
+"""Annotations of RayClusters that the operator and the cluster client agree on."""
+
+DASHBOARD = "steelyard/dashboard"
+"""Address of the cluster's dashboard, which the operator writes."""
+CERTIFICATES = "steelyard/certificates"
+"""Mark of clusters whose Pods use certificates: admission sets it when it makes their templates ask for them."""
+REQUEST, ANSWER = "request.certificates.steelyard/", "certificates.steelyard/"
+"""Beginnings of the names of a client's certificate request, and of the operator's answer to it."""
+REFUSED = "refused: "
+"""Beginning of an answer to what is no certificate request; the reason follows."""

@@ -1,0 +1,82 @@
+"""Requests about methods and what they make, families, concerns and pipelines."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from steelyard.schema.analysis import AnalysisArgument
+from steelyard.schema.base import SchemaModel
+from steelyard.schema.bounds import FEW, FreeForm, Id, Word
+from steelyard.schema.concern import ConcernFields
+from steelyard.schema.family import FamilyFields
+from steelyard.schema.method import MethodFields
+from steelyard.schema.pipeline import PipelineFields
+from steelyard.schema.requests.base import CreateRequest, EntityReference, Name
+
+_UUID4 = Annotated[str, Field(pattern="^[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}$", max_length=32)]
+
+
+class AnalysisRequestScope(SchemaModel):
+    """Entities that the results of an analysis are about."""
+
+    dataset: _UUID4 | None = None
+    """Id of the dataset."""
+    inferenceService: _UUID4 | None = None
+    """Id of the inference service."""
+    evaluation: _UUID4 | None = None
+    """Id of the evaluation."""
+    model: _UUID4 | None = None
+    """Id of the model."""
+
+
+class AnalysisRequestInput(SchemaModel):
+    """An entity whose data the method reads."""
+
+    keyword: Word
+    """Name of the method's input."""
+    entity: EntityReference
+    """Id of the entity, or `family@tag`."""
+
+
+class AnalysisCreateRequest(CreateRequest):
+    """Creates a measurement or a safety case: a method is applied to data."""
+
+    scope: AnalysisRequestScope = Field(default_factory=AnalysisRequestScope)
+    """Entities that the results are about; at least the one that the method's scope names."""
+    arguments: Annotated[list[AnalysisArgument], FEW] = Field(default_factory=list)
+    """Arguments of the method."""
+    inputs: Annotated[list[AnalysisRequestInput], FEW] = Field(default_factory=list)
+    """Entities whose data the method reads."""
+    method: EntityReference
+    """Id of the method, or `family@tag`."""
+
+
+class MethodCreateRequest(MethodFields, CreateRequest):
+    """Creates a method."""
+
+    name: Name
+    """Name for people."""
+
+
+class FamilyCreateRequest(FamilyFields, CreateRequest):
+    """Creates a family, whose members are added by an edit."""
+
+
+class ConcernCreateRequest(ConcernFields, CreateRequest):
+    """Creates a use case or a hazard."""
+
+
+class PipelineCreateRequest(PipelineFields, CreateRequest):
+    """Creates a pipeline."""
+
+    name: Name
+    """Name for people."""
+
+
+class PipelineRunRequest(CreateRequest):
+    """Runs a pipeline."""
+
+    pipeline: Id
+    """Id of the pipeline."""
+    arguments: FreeForm = Field(default_factory=dict)
+    """Arguments by the keywords of the pipeline's parameters."""

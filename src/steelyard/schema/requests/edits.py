@@ -1,0 +1,32 @@
+"""Edits of what all entities have, and of the members of families."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from steelyard.schema.bounds import FEW
+from steelyard.schema.commands import DocumentationPatch
+from steelyard.schema.family import FamilyMemberBase, TagName
+from steelyard.schema.labels import Labels
+from steelyard.schema.requests.base import Request
+
+
+class LabelsEditRequest(Request):
+    """Merge patch of labels: a null removes a label."""
+
+    labels: Labels = Field(default_factory=dict)
+    """Values of labels by key."""
+
+
+class DocumentationEditRequest(Request):
+    """Merge patch of documentation: a null removes a text."""
+
+    documentation: DocumentationPatch
+    """Changes of the documentation."""
+
+
+class FamilyMembersEditRequest(Request):
+    """Merge patch of a family's members: a null removes a tag."""
+
+    members: Annotated[dict[TagName, FamilyMemberBase | None], FEW]
+    """Entities by their tags."""
