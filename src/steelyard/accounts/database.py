@@ -4,7 +4,7 @@
 Everything is durable when a method returns. Times come in, except for leases: these count by the database's clock.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
@@ -305,6 +305,14 @@ class Claims(Protocol):
         ...
 
     async def known(self, ids: Sequence[str]) -> Mapping[str, Claim]: ...
+
+    async def quotas(self) -> Sequence[Claim]:
+        """Return the claims of quotas that requests have set."""
+        ...
+
+    async def created(self, kinds: Collection[str], since: datetime) -> Sequence[Claim]:
+        """Return the claims of kinds that were created from then on, oldest first, without their `json`."""
+        ...
 
     async def admit(
         self,

@@ -28,6 +28,7 @@ MIGRATIONS = (
     sqlite_accounts.SECOND_MIGRATION + sqlite_outbox.SECOND_MIGRATION + sqlite_claims.SECOND_MIGRATION,
     sqlite_origin.MIGRATION,
     sqlite_outbox.THIRD_MIGRATION,
+    sqlite_claims.THIRD_MIGRATION,
 )
 
 

@@ -4,12 +4,13 @@ Pure: usage is a sum over claims, those held for what may be held at once, those
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from steelyard.accounts.database import Claim
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL, QuotaSettings, RateSettings, limits_of
+from steelyard.accounts.set_quotas import CREATED, NO_QUOTAS, CreationRate, SetQuotas, rates_of
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_session import InferenceSession, InferenceSessionSpec
@@ -31,13 +32,17 @@ _CPU_MEMORY = {
     "Dataset": ("1", "1Gi"),
     "Evaluation": ("2", "2Gi"),
     "InferenceSession": ("1", "1Gi"),
+    "Measurement": ("2", "2Gi"),
     "Model": ("1", "1Gi"),
     "Report": ("2", "2Gi"),
+    "SafetyCase": ("1", "1Gi"),
 }
 """Processors and memory that a workflow of a kind counts as."""
 _LimitOf = Callable[[str, str], Decimal | None]
 _GPUS, _INSTANCES = "nvidia.com/gpu", "nvidia.com/mig-"
 SHOWN = 3  # holders that a message names
+LATE = timedelta(minutes=1)
+"""Time by which states of different partitions may come in another order than their entities were created."""
 _GPU = "nvidia.com/gpu-"  # before the name of a model
 
 
@@ -54,7 +59,8 @@ class Shortage:
 class Quotas:
     """Limits on what is held at the same time."""
 
-    def __init__(self, settings: QuotaSettings) -> None:
+    def __init__(self, settings: QuotaSettings, quotas: SetQuotas = NO_QUOTAS) -> None:
+        self._set = quotas.limits
         self._everything = limits_of(settings.everything)
         self._each = limits_of(settings.account)
         self._single = {name: limits_of(given) for name, given in settings.accounts.items()}
@@ -64,10 +70,16 @@ class Quotas:
         own = [other for other in held if other.account == claim.account]
         return [
             *_short(claim, own, self._limit_of_account, f"accounts/{claim.account}"),
-            *_short(claim, held, lambda account, resource: self._everything.of(resource), GLOBAL),
+            *_short(claim, held, self._limit_of_all, GLOBAL),
         ]
 
+    def _limit_of_all(self, account: str, resource: str) -> Decimal | None:
+        key = (GLOBAL, resource)
+        return self._set[key] if key in self._set else self._everything.of(resource)
+
     def _limit_of_account(self, account: str, resource: str) -> Decimal | None:
+        if (key := (f"accounts/{account}", resource)) in self._set:
+            return self._set[key]
         single = self._single.get(account)
         if single is not None and single.has(resource):
             return single.of(resource)
@@ -77,21 +89,67 @@ class Quotas:
 class Rates:
     """Limits on what is admitted within a period, released or not."""
 
-    def __init__(self, rates: Sequence[RateSettings] = ()) -> None:
+    def __init__(self, rates: Sequence[RateSettings] = (), quotas: SetQuotas = NO_QUOTAS) -> None:
         self._rates = rates
+        self._set = quotas
 
     def since(self, now: datetime) -> datetime | None:
         """Return the time from which admissions count; None where there are no rates."""
-        return min((rate.start(now) for rate in self._rates), default=None)
+        return min((rate.start(now) for rate in (*self._rates, *self._set.rates)), default=None)
 
     def shortages(self, claim: Claim, admitted: Sequence[Claim], now: datetime) -> Sequence[Shortage]:
         """The rates that the claim would go over, after those that were admitted."""
         return [
             short
-            for rate in self._rates
-            if rate.resource in claim.quantities and rate.concerns(claim.account)
+            for rate in rates_of(self._rates, self._set, claim.account)
+            if rate.resource in claim.quantities
             for short in _over(claim, admitted, rate, now)
         ]
+
+
+class CreationRates:
+    """Limits on the entities that are created within a period, whatever became of them."""
+
+    def __init__(self, quotas: SetQuotas = NO_QUOTAS) -> None:
+        self._rates = quotas.creations
+
+    def window(self, claim: Claim) -> tuple[frozenset[str], datetime] | None:
+        """Return the kinds that count beside the claim, and the time from which they do; None if nothing counts."""
+        rates = self._concerning(claim)
+        if not rates:
+            return None
+        start = min(rate.rate.start(claim.created) for rate in rates)
+        return frozenset().union(*(rate.kinds for rate in rates)), start
+
+    def shortages(self, claim: Claim, created: Sequence[Claim]) -> Sequence[Shortage]:
+        """Return the rates that the claim is over, beside those that were created and not refused."""
+        return [short for rate in self._concerning(claim) for short in _too_many(claim, created, rate)]
+
+    def _concerning(self, claim: Claim) -> list[CreationRate]:
+        return [
+            rate
+            for rate in self._rates
+            if claim.kind in rate.kinds and rate.rate.concerns(claim.account) and claim.created >= rate.since
+        ]
+
+
+def _too_many(claim: Claim, created: Sequence[Claim], creation: CreationRate) -> Iterator[Shortage]:
+    rate, start = creation.rate, creation.rate.start(claim.created)
+    counted = [
+        other
+        for other in created
+        if other.kind in creation.kinds
+        and (rate.principal == GLOBAL or other.account == claim.account)
+        and other.id != claim.id
+        and start <= other.created < claim.created + LATE
+    ]
+    single = [replace(other, quantities={rate.resource: "1"}) for other in (claim, *counted)]
+    within = f" within {rate.duration}"
+    if said := _said(single[0], single[1:], rate.principal, rate.resource, amount(rate.limit), within):
+        yield Shortage(rate.principal, rate.resource, said, "Rate")
+
+
+NO_CREATION_RATES = CreationRates()
 
 
 def _short(claim: Claim, held: Sequence[Claim], limit_of: _LimitOf, principal: str) -> Iterator[Shortage]:
@@ -157,6 +215,8 @@ def _name(resource: str) -> str:
         return "admitted workflows"
     if resource == _GPUS:
         return "GPUs"
+    if resource.endswith(CREATED):
+        return f"{resource.removesuffix(CREATED)} created"
     return f"{resource.removeprefix(_GPU).upper()} GPUs" if resource.startswith(_GPU) else resource
 
 

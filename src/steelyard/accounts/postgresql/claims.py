@@ -4,7 +4,7 @@ Every write locks the leader's row first: claims are written by one leader at a 
 and by none that was replaced.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -101,6 +101,13 @@ class PostgresClaims:
         wanted = [id for id in ids if "\0" not in id]
         return {claim.id: claim for claim in await self._select("WHERE id = ANY(:ids)", {"ids": wanted})}
 
+    async def quotas(self) -> Sequence[Claim]:
+        return await self._select("WHERE kind = 'Quota' ORDER BY created, id", {})
+
+    async def created(self, kinds: Collection[str], since: datetime) -> Sequence[Claim]:
+        condition = "WHERE kind = ANY(:kinds) AND created >= :since ORDER BY created, id"
+        return await self._select(condition, {"kinds": sorted(kinds), "since": since}, _WITHOUT_JSON)
+
     async def admit(
         self,
         id: str,
@@ -152,8 +159,8 @@ class PostgresClaims:
 
         return await self._database.write(begin)
 
-    async def _select(self, rest: str, values: Mapping[str, object]) -> list[Claim]:
-        query = text(f"SELECT {_COLUMNS} FROM claims {rest}")
+    async def _select(self, rest: str, values: Mapping[str, object], columns: str = _COLUMNS) -> list[Claim]:
+        query = text(f"SELECT {columns} FROM claims {rest}")
 
         async def read(connection: AsyncConnection) -> list[Claim]:
             return [_claim(row) for row in await connection.execute(query, dict(values))]

@@ -7,12 +7,13 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import psycopg
 from alembic.util import CommandError
+from psycopg.rows import namedtuple_row
 from sqlalchemy import URL, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -46,6 +47,17 @@ _TCP = {
     "tcp_user_timeout": 10_000,
 }
 """Settings by which the kernel ends a connection whose other end does not acknowledge what is sent, within 11 s."""
+_MISSING_RIGHTS = text("""
+    SELECT kind || ' on the table ' || relname FROM pg_class, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) kind
+    WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND NOT has_table_privilege(oid, kind)
+    UNION ALL
+    SELECT 'USAGE on the sequence ' || relname FROM pg_class
+    -- has_sequence_privilege fails for a relation that is not a sequence; CASE keeps the planner from calling it first.
+    WHERE CASE WHEN relkind = 'S' AND relnamespace = current_schema()::regnamespace
+        THEN NOT has_sequence_privilege(oid, 'USAGE') ELSE false END
+    ORDER BY 1
+""")
+"""Rights on tables and sequences that the platform needs and the user lacks."""
 _AGAIN = {"40001", "40P01"}
 """SQLSTATEs of transactions that the server ended for the sake of others: serialization failure and deadlock."""
 
@@ -153,16 +165,28 @@ class PostgresDatabase:
         self._version = max(self._version, version)
 
     async def facts(self) -> tuple[str, ...]:
-        """Return the server's version, the schema's revision, and how far the server's clock is ahead of ours."""
+        """Return the server's version, the schema's revision, and how far the server's clock is ahead of ours.
+
+        Raises AccountsDatabaseError where the user lacks a right.
+        """
         query = text("SELECT current_setting('server_version'), clock_timestamp()")
         before = datetime.now(UTC)
-        async with self._engine.connect() as connection:
-            version, there = (await connection.execute(query)).one()
+        try:
+            async with self._engine.connect() as connection:
+                version, there = (await connection.execute(query)).one()
+                missing = list(await connection.scalars(_MISSING_RIGHTS))
+        except SQLAlchemyError as error:
+            raise self._named(error) from error
+        if missing:
+            raise AccountsDatabaseError(
+                f"accounts {self.name}: the user lacks the rights {', '.join(missing)}"
+            )
         ahead = (there - before).total_seconds()
         return (
             f"PostgreSQL {version.split()[0]}",
             f"schema {schema.newest()}",
             "confirms what is on its disk",
+            "reads and writes all tables",
             f"clock {ahead:+.1f} s",
         )
 
@@ -214,6 +238,27 @@ async def _hung_up_after(seconds: float, connection: AsyncConnection) -> AsyncIt
         yield silence
     finally:
         timer.cancel()
+
+
+async def pipelined(
+    connection: AsyncConnection, statements: Sequence[tuple[str, Mapping[str, object]]]
+) -> Sequence[Sequence[Any]]:
+    """Send statements in the driver's form at once, and return the rows of each: one round trip for all of them.
+
+    Each sees what was committed before it began, as if they were sent one by one. Raises DBAPIError.
+    """
+    await connection.begin()  # says to SQLAlchemy that there is something to commit; sends nothing
+    driver = cast("psycopg.AsyncConnection[Any]", (await connection.get_raw_connection()).driver_connection)
+    try:
+        async with driver.pipeline():
+            cursors = [driver.cursor(row_factory=namedtuple_row) for _ in statements]
+            for cursor, (query, values) in zip(cursors, statements, strict=True):
+                await cursor.execute(query, values)
+        return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+    except psycopg.Error as error:
+        if driver.closed:
+            await connection.invalidate()
+        raise DBAPIError(None, None, error, connection_invalidated=driver.closed) from error
 
 
 def prepare(url: URL) -> tuple[str | None, str]:

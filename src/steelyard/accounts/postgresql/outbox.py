@@ -6,20 +6,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
-from sqlalchemy import Row, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from steelyard.accounts.database import Backlog, OutboxRow
+from steelyard.accounts.database import Backlog, LeaseEnded, OutboxRow
 from steelyard.accounts.postgresql import outbox_servers as servers
-from steelyard.accounts.postgresql.database import PostgresDatabase
+from steelyard.accounts.postgresql.database import PostgresDatabase, pipelined
 
-_COLUMNS = (
-    "command, account, kind, entity, created, topic_key, value, headers, request, idempotency_key, ends, "
-    "partition, position, delivery, server"
-)
-_INSERT = text(
-    f"INSERT INTO outbox ({_COLUMNS}) VALUES ({', '.join(f':{name}' for name in _COLUMNS.split(', '))})"
-)
+_TYPES = {
+    "command": "text", "account": "text", "kind": "text", "entity": "text", "created": "timestamptz",
+    "topic_key": "text", "value": "bytea", "headers": "bytea", "request": "text", "idempotency_key": "text",
+    "ends": "bigint", "partition": "int", "position": "bigint", "delivery": "text", "server": "text",
+}  # fmt: skip
+_COLUMNS = ", ".join(_TYPES)
 _REQUESTS = 0x57EE3
 """First key of the advisory locks under which an account's requests are compared with earlier ones."""
 
@@ -81,20 +80,20 @@ class PostgresOutbox:
     ) -> OutboxRow:
         async def insert(connection: AsyncConnection) -> OutboxRow:
             # Two API servers may get a request and its repeat at once: of an account's requests one is judged at a
-            # time.
-            query = text("SELECT pg_advisory_xact_lock(:key, hashtext(:account))")
-            await connection.execute(query, {"key": _REQUESTS, "account": row.account})
-            await servers.check(connection, row.server)
-            earlier = await _earlier(connection, row, window_seconds)
-            if earlier is not None:
-                if earlier.delivery != "lost":
-                    return earlier
-                # A lost row is open again: one repeat finds it, and a second repeat is an entity of its own.
-                query = text("UPDATE outbox SET delivery = 'open', server = :server WHERE command = :command")
-                await connection.execute(query, {"server": row.server, "command": earlier.command})
-                return replace(earlier, delivery="open", server=row.server)
-            await connection.execute(_INSERT, [_values(item) for item in (row, *others)])
-            return row
+            # time. The last statement begins after the lock is held, so that it sees what was committed meanwhile.
+            lock = "SELECT pg_advisory_xact_lock(%(key)s, hashtext(%(account)s))"
+            statements: list[tuple[str, Mapping[str, object]]] = [
+                (lock, {"key": _REQUESTS, "account": row.account}),
+                (servers.CHECK, {"server": row.server}),
+                _add_unless_there(row, others, window_seconds),
+            ]
+            _, registered, earlier = await pipelined(connection, statements)
+            if row.server and not registered:
+                raise LeaseEnded(f"server {row.server}: its lease has ended")  # nothing is committed
+            if not earlier:
+                return row
+            same = _row(earlier[0])
+            return replace(same, delivery="open", server=row.server) if same.delivery == "lost" else same
 
         return await self._database.write(insert)
 
@@ -195,16 +194,34 @@ class PostgresOutbox:
         return await self._database.read(read)
 
 
-async def _earlier(connection: AsyncConnection, row: OutboxRow, window: float) -> OutboxRow | None:
-    values: dict[str, object] = {"account": row.account}
+def _add_unless_there(
+    row: OutboxRow, others: Sequence[OutboxRow], window_seconds: float
+) -> tuple[str, Mapping[str, object]]:
+    """Return the statement that adds rows unless there is an earlier one of the same request, which it gives.
+
+    A lost one is open again: one repeat finds it, and a second repeat is an entity of its own.
+    """
+    values: dict[str, object] = {"account": row.account, "server": row.server}
     if row.idempotency_key is None:
-        where = "request = :request AND created > :since AND delivery = 'lost' AND idempotency_key IS NULL"
-        values |= {"request": row.request, "since": row.created - timedelta(seconds=window)}
+        where = (
+            "request = %(request)s AND created > %(since)s AND delivery = 'lost' AND idempotency_key IS NULL"
+        )
+        values |= {"request": row.request, "since": row.created - timedelta(seconds=window_seconds)}
     else:
-        where, values = "idempotency_key = :key", values | {"key": row.idempotency_key}
-    query = f"SELECT {_COLUMNS} FROM outbox WHERE account = :account AND {where} ORDER BY number LIMIT 1"
-    earlier = (await connection.execute(text(query), values)).first()
-    return None if earlier is None else _row(earlier)
+        where, values = "idempotency_key = %(key)s", values | {"key": row.idempotency_key}
+    new = []
+    for number, item in enumerate((row, *others)):
+        values |= {f"{name}_{number}": value for name, value in _values(item).items()}
+        new.append("(" + ", ".join(f"%({name}_{number})s::{kind}" for name, kind in _TYPES.items()) + ")")
+    return (
+        f"WITH earlier AS (SELECT {_COLUMNS} FROM outbox WHERE account = %(account)s AND {where}"
+        " ORDER BY number LIMIT 1),"
+        " opened AS (UPDATE outbox SET delivery = 'open', server = %(server)s"
+        " WHERE command = (SELECT command FROM earlier WHERE delivery = 'lost')),"
+        f" added AS (INSERT INTO outbox ({_COLUMNS}) SELECT * FROM (VALUES {', '.join(new)}) AS new"
+        " WHERE NOT EXISTS (SELECT FROM earlier))"
+        f" SELECT {_COLUMNS} FROM earlier"
+    ), values
 
 
 def _values(row: OutboxRow) -> dict[str, object]:
@@ -218,7 +235,7 @@ def _values(row: OutboxRow) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _row(row: Row[Any]) -> OutboxRow:
+def _row(row: Any) -> OutboxRow:
     return OutboxRow(
         command=row.command, account=row.account, kind=row.kind, entity=row.entity,
         created=row.created.astimezone(UTC), topic_key=row.topic_key, value=bytes(row.value),

@@ -29,6 +29,11 @@ async def renew(connection: AsyncConnection, server: str, seconds: float) -> Non
         raise LeaseEnded(f"server {server}: its lease has ended")
 
 
+CHECK = "SELECT id FROM outbox_servers WHERE id = %(server)s FOR KEY SHARE"
+"""Query, in the driver's form, that finds nothing where a server is not registered, or was taken over; until the commit
+nobody takes over."""
+
+
 async def check(connection: AsyncConnection, server: str) -> None:
     """Raises LeaseEnded where the server is not registered, or was taken over; until the commit nobody takes over."""
     if not server:

@@ -1,7 +1,7 @@
 """The orchestrator's claims in SQLite."""
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 import orjson
@@ -29,6 +29,7 @@ CREATE TABLE past_admissions (
     admitted REAL NOT NULL, released REAL NOT NULL, PRIMARY KEY (admitted, id)
 ) WITHOUT ROWID;
 """
+THIRD_MIGRATION = "CREATE INDEX claims_by_kind ON claims (kind, created);"
 _COLUMNS = (
     "id, kind, account, status, json, epoch, offset, created, reason, message, blocked, quantities, admitted, "
     "released, terminal"
@@ -95,6 +96,22 @@ class SqliteClaims:
         wanted = orjson.dumps(list(ids)).decode()
         rows = self._database.read_now(lambda connection: connection.execute(query, (wanted,)).fetchall())
         return {row[0]: _claim(row) for row in rows}
+
+    async def quotas(self) -> Sequence[Claim]:
+        query = f"SELECT {_COLUMNS} FROM claims WHERE kind = 'Quota' ORDER BY created, id"
+        return await self._database.read(
+            lambda connection: [_claim(row) for row in connection.execute(query)]
+        )
+
+    async def created(self, kinds: Collection[str], since: datetime) -> Sequence[Claim]:
+        query = (
+            f"SELECT {_WITHOUT_JSON} FROM claims WHERE kind IN (SELECT value FROM json_each(?)) AND created >= ?"
+            " ORDER BY created, id"
+        )
+        values = (orjson.dumps(sorted(kinds)).decode(), since.timestamp())
+        return await self._database.read(
+            lambda connection: [_claim(row) for row in connection.execute(query, values)]
+        )
 
     async def admit(
         self,
