@@ -14,6 +14,7 @@ from steelyard.api.commands.outcomes import OutcomeReader
 from steelyard.api.commands.relay import OutboxRelay
 from steelyard.api.entities.completeness import Completeness
 from steelyard.api.entities.reading import EntityReader
+from steelyard.api.entities.turns import Turns
 from steelyard.api.http.metrics import Metrics
 from steelyard.api.inference_sessions.replicas import Replicas
 from steelyard.api.quarantine.watch import QuarantineWatch
@@ -86,6 +87,7 @@ class Api:
         )
         self.tokens = Tokens(platform.accounts_database.accounts, new_id=platform.new_id)
         self.replicas = replicas or Replicas()
+        self.turns = Turns()
         self.healthy = False
         self.pod_logs: PodLogs | None = FolderPodLogs(platform.pods) if platform.pods else None
 

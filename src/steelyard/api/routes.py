@@ -10,9 +10,9 @@ from steelyard.api.entities.collection import Collection
 from steelyard.api.entities.routes import creation_routes, entity_routes
 from steelyard.api.http.pages import page_routes
 from steelyard.api.http.routing import Route
-from steelyard.api.inference_sessions.routes import session_routes
 from steelyard.api.kinds import KINDS, Kind
 from steelyard.api.quarantine.routes import quarantine_routes
+from steelyard.api.quotas.routes import quota_routes
 from steelyard.api.reports.routes import evidence_routes
 from steelyard.api.workflows.routes import workflow_routes
 from steelyard.schema.requests import CREATE_REQUESTS
@@ -23,6 +23,7 @@ def routes() -> Iterator[Route]:
     yield from page_routes(routes)
     for kind in KINDS:
         yield from _tagged(kind.name, _kind_routes(kind))
+    yield from _tagged("Quota", quota_routes())
     yield from _tagged("Account", account_routes())
     yield from _tagged("Quarantine", quarantine_routes())
     yield from _tagged("Backup", backup_routes())
@@ -35,11 +36,19 @@ def _tagged(tag: str, routes: Iterator[Route]) -> Iterator[Route]:
 
 
 def _kind_routes(kind: Kind) -> Iterator[Route]:
-    collection = Collection(kind.name, CREATE_REQUESTS[kind.name], kind.build, kind.privileged)
-    if kind.name == "InferenceSession":
-        yield from session_routes(collection)
-    else:
+    collection = Collection(
+        kind=kind.name,
+        request=CREATE_REQUESTS[kind.name],
+        build=kind.build,
+        privileged=kind.privileged,
+        place=kind.path,
+        ending=kind.ending,
+        shown=kind.shown,
+    )
+    if not kind.own_creation:
         yield from creation_routes(collection)
+    if kind.own_routes:
+        yield from kind.own_routes(collection)
     yield from entity_routes(collection)
     if kind.uploads:
         yield from upload_routes(collection.resource)

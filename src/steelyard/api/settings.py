@@ -1,5 +1,7 @@
 """The API's settings. `steelyard.settings` reads them from the one settings file."""
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from steelyard.schema.bounds import ENTITY_BYTES, INT32
@@ -39,12 +41,21 @@ class ApiSettings(BaseModel):
     session_replicas: int = Field(
         default=1000, ge=1, le=INT32, description="Maximum replicas of one inference session."
     )
+    access_log: bool = Field(
+        default=False,
+        description="Whether every request is logged: subject and id of its token, route, entity and status.",
+    )
     query_limit: int = Field(default=10_000, ge=1, description="Maximum entities of one answer to a query.")
     upload_url_seconds: int = Field(
         default=3600, ge=1, le=INT32, description="Time for which a URL for an upload is valid."
     )
     download_url_seconds: int = Field(
         default=3600, ge=1, le=INT32, description="Time for which a URL for a download is valid."
+    )
+    signed_urls: Literal["api", "store"] = Field(
+        default="api",
+        description="Where URLs of uploads and downloads lead: to the API, which passes the files on, or to the object "
+        "store itself (S3, Google Cloud Storage, Azure), which clients then have to reach.",
     )
     file_bytes: int = Field(default=64 << 30, ge=1, description="Maximum size of an uploaded file.")
     spool: str = Field(

@@ -12,8 +12,9 @@ from steelyard.api.http.responses import model_response
 from steelyard.broker.log import STATE
 from steelyard.errors import SteelyardError
 from steelyard.schema.answers import Status
-from steelyard.schema.commands import RestoreAttributes, RestoreData, RestoreEntity, command_time
-from steelyard.schema.entities import entity_of
+from steelyard.schema.commands import PutQuota, RestoreAttributes, RestoreData, RestoreEntity, command_time
+from steelyard.schema.entities import AnyEntity, stored_of
+from steelyard.schema.quota import Quota, StoredQuota
 from steelyard.storage.store import StorageError
 
 _log = logging.getLogger(__name__)
@@ -43,19 +44,32 @@ async def restore(context: RequestContext) -> Response:
         raise NotFound(f"id: {context.id} was forgotten, and is in the backup no more")
     revision = (there.get("metadata") or {}).get("revision") if there is not None else None
     try:
-        entity = entity_of({**content, "lastTransitionTime": command_time(context.now)})
+        entity = stored_of({**content, "lastTransitionTime": command_time(context.now)})
     except ValidationError as error:
         raise Conflict(
             f"id: what the backup has of {context.id} is no entity of this version: {error}"
         ) from error
+    command = _set_again(entity) if isinstance(entity, StoredQuota) else _restored(entity, revision)
+    await context.api.commands.edit(command, context.command_origin(), context.now)
+    _log.warning("%s %s was restored by %s", entity.kind, entity.id, context.access.actor)
+    message = f"{entity.kind} {entity.id} is restored"
+    return model_response(Status(status=entity.status, reason=entity.reason, message=message))
+
+
+def _restored(entity: AnyEntity, revision: str | None) -> RestoreEntity:
     attributes = RestoreAttributes(
         entity=entity,
         ifRevisionMatch=revision,
         # Asked of the aggregator: whoever restored it a moment earlier must not be overwritten.
         ifRevisionUndefined=None if revision is not None else True,
     )
-    data = RestoreData(id=entity.id, kind=entity.kind, attributes=attributes)
-    await context.api.commands.edit(RestoreEntity(data=data), context.command_origin(), context.now)
-    _log.warning("%s %s was restored by %s", entity.kind, entity.id, context.access.actor)
-    message = f"{entity.kind} {entity.id} is restored"
-    return model_response(Status(status=entity.status, reason=entity.reason, message=message))
+    return RestoreEntity(data=RestoreData(id=entity.id, kind=entity.kind, attributes=attributes))
+
+
+def _set_again(quota: StoredQuota) -> PutQuota:
+    """Return the command that sets a quota's limit again: no command restores one, as any may be set at any time."""
+    return PutQuota(
+        data=Quota.parse(
+            {**quota.model_dump(mode="json", exclude={"labels"}, exclude_none=True), "status": "Ready"}
+        )
+    )

@@ -22,9 +22,16 @@ from steelyard.api.settings import ApiSettings
 from steelyard.broker.log import EVENTS, QUARANTINE, Log, LogError, Message
 from steelyard.broker.partition import partition_of
 from steelyard.schema.commands import (
+    CreateChallengeTask,
     CreateEntity,
+    EditChallengeContent,
+    EditChallengeRules,
+    EditChallengeTaskRules,
     EditEntityDocumentation,
     EditEntityLabels,
+    EditFamilyMembers,
+    EditTeam,
+    PutQuota,
     RestoreEntity,
     UpdateEntityStatus,
     command_time,
@@ -33,7 +40,20 @@ from steelyard.schema.entities import AnyEntity
 from steelyard.views.view import Position, View
 
 _POLL_SECONDS = 0.25
-Edit = EditEntityDocumentation | EditEntityLabels | UpdateEntityStatus | RestoreEntity
+Edit = (
+    EditEntityDocumentation
+    | EditEntityLabels
+    | UpdateEntityStatus
+    | RestoreEntity
+    | EditFamilyMembers
+    | CreateChallengeTask
+    | EditChallengeContent
+    | EditChallengeRules
+    | EditChallengeTaskRules
+    | EditTeam
+    | PutQuota
+)
+"""A command about an entity that is there, whose outcome its sender waits for."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +134,12 @@ class Commands:
 
         The id of an entity is derived from the key, so that the view can tell.
         """
-        stored = await self._view.find(rows[0].entity)
+        try:
+            stored = await self._view.find(rows[0].entity)
+        except BaseException:
+            # The row is accepted, and a repeat is told so: it must not wait for this request, which ends here.
+            self._relay.send_later(rows)
+            raise
         if stored is None:
             return False
         await self._relay.drop(rows)

@@ -51,9 +51,11 @@ class OutcomeReader:
 
     async def expect(self, command: str, *, urgent: bool = False) -> "asyncio.Future[Outcome]":
         """Return a future of the command's outcome. Call it before the command is sent, and `forget` in the end."""
-        async with self._lock:
-            if not self._offsets:  # earlier outcomes are those of other processes' commands
-                self._offsets = dict(await self._log.ends(OUTCOMES))
+        # A read that is under way is not waited for: with servers as engines it takes as long as ten requests.
+        if not self._offsets:
+            async with self._lock:
+                if not self._offsets:  # earlier outcomes are those of other processes' commands
+                    self._offsets = dict(await self._log.ends(OUTCOMES))
         if urgent:
             self._urgent.add(command)
             self._any_urgent.set()
@@ -106,8 +108,10 @@ class OutcomeReader:
         """Read the newest records of all partitions; return whether there were any."""
         async with self._lock:
             some = False
-            for partition, start in list(self._offsets.items()):
-                records = await self._log.read(OUTCOMES, partition, start)
+            offsets = dict(self._offsets)
+            # At once, so that they share what a log on servers has to ask before each read.
+            reads = (self._log.read(OUTCOMES, partition, start) for partition, start in offsets.items())
+            for partition, records in zip(offsets, await asyncio.gather(*reads), strict=True):
                 for record in records:
                     try:
                         content = orjson.loads(record.value or b"{}")

@@ -20,7 +20,7 @@ from steelyard.api.http.errors import Unavailable
 from steelyard.broker.log import EVENTS, STATE, Log, LogError, Message
 from steelyard.broker.partition import partition_of
 from steelyard.broker.scan import PIECE, partition_records
-from steelyard.errors import is_engine_failure
+from steelyard.errors import ContentError, is_engine_failure
 from steelyard.processes import this_process
 from steelyard.views.view import View
 
@@ -200,6 +200,12 @@ class OutboxRelay:
         await self._outbox.visible(commands)
         self._sending.difference_update(commands)
 
+    def send_later(self, rows: Sequence[OutboxRow]) -> None:
+        """Leave rows that were added, and that their request does not send, to the relay."""
+        self._sending.difference_update(row.command for row in rows)
+        self._has_unsent = True
+        self._work.set()
+
     async def send(self, rows: Sequence[OutboxRow]) -> None:
         """Send all rows or none. Raises LogError; the rows are then sent later."""
         commands = {row.command for row in rows}
@@ -213,8 +219,10 @@ class OutboxRelay:
             for row, record in zip(rows, records, strict=True):
                 self._ends[record.partition] = max(self._ends.get(record.partition, 0), record.offset + 1)
                 self._sent[row.command] = (record.partition, record.offset)
-        except LogError:
-            self._has_unsent = True
+        except (LogError, asyncio.CancelledError) as error:
+            # A message that the log refuses whatever happens would be sent again for ever.
+            if not isinstance(error, ContentError):
+                self._has_unsent = True
             raise
         finally:
             self._sending -= commands
@@ -222,12 +230,17 @@ class OutboxRelay:
 
     async def resend(self) -> None:
         """Send the rows whose commands are not in the log. Raises LogError."""
-        rows = [row for row in await self._outbox.unsent(self.server) if row.command not in self._sending]
-        # A process may have ended between sending a command and noting it: the log knows.
-        missing = [row for row in rows if not await self._is_in_log(row)]
-        if missing:
-            await self._send_singly_after_failure(missing)
+        # Before the look, not after the sending: a row that fails meanwhile is not among those of this look.
         self._has_unsent = False
+        try:
+            rows = [row for row in await self._outbox.unsent(self.server) if row.command not in self._sending]
+            # A process may have ended between sending a command and noting it: the log knows.
+            missing = [row for row in rows if not await self._is_in_log(row)]
+            if missing:
+                await self._send_singly_after_failure(missing)
+        except BaseException:
+            self._has_unsent = True
+            raise
 
     async def _send_singly_after_failure(self, rows: Sequence[OutboxRow]) -> None:
         """Send rows in one batch; if one of them cannot be written, send each by itself, and leave that one."""

@@ -6,12 +6,12 @@ from datetime import timedelta
 import orjson
 from starlette.responses import Response
 
-from steelyard.api.datasets.uploads import signer
+from steelyard.api.datasets.uploads import signed_url
 from steelyard.api.entities.loading import load
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict
 from steelyard.api.http.responses import list_response
-from steelyard.schema.answers import ArtifactURL, StorageSignedURL
+from steelyard.schema.answers import ArtifactURL
 from steelyard.schema.data import Artifact, Digest
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.names import MANIFEST, place
@@ -25,7 +25,7 @@ async def downlinks(context: RequestContext) -> Response:
     if entity.status not in SUCCESS:
         raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: its files are not final")
     artifacts = await artifacts_of(context, entity)
-    return list_response([link(context, entity, artifact) for artifact in artifacts])
+    return list_response([await link(context, entity, artifact) for artifact in artifacts])
 
 
 async def artifacts_of(context: RequestContext, entity: AnyEntity) -> list[Artifact]:
@@ -42,11 +42,10 @@ async def artifacts_of(context: RequestContext, entity: AnyEntity) -> list[Artif
     return [_artifact(str(file["path"]), file.get("md5")) for file in manifest["files"]]
 
 
-def link(context: RequestContext, entity: AnyEntity, artifact: Artifact) -> ArtifactURL:
+async def link(context: RequestContext, entity: AnyEntity, artifact: Artifact) -> ArtifactURL:
     """Return a signed URL of one file."""
-    expires = context.now + timedelta(seconds=context.api.platform.settings.download_url_seconds)
-    signed = signer(context).sign("GET", f"{place(entity.kind, entity.id)}/{artifact.path}", expires)
-    url = StorageSignedURL(url=signed.url, method=signed.method, headers=dict(signed.headers))
+    lifetime = timedelta(seconds=context.api.platform.settings.download_url_seconds)
+    url = await signed_url(context, "GET", f"{place(entity.kind, entity.id)}/{artifact.path}", lifetime)
     return ArtifactURL(artifact=artifact, signedURL=url)
 
 

@@ -1,7 +1,8 @@
 """Uploads of datasets, modules and models: a signed URL for each file, then `finalize`, which verifies them all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Literal
 
 from starlette.responses import Response
 
@@ -19,6 +20,8 @@ from steelyard.schema.names import place
 from steelyard.storage.signing import Signer
 from steelyard.storage.staging import Area, ChangedMeanwhile, Expected, UploadError, discard, finalise
 
+LARGEST_PUT = 4900 << 20
+"""Most bytes that every kind of store takes in one request."""
 _ENDED = frozenset({"Deleted", "Error", "Terminated"})
 Uploaded = Dataset | Module | Model
 
@@ -33,11 +36,10 @@ async def uplink(context: RequestContext) -> Response:
     if entity.status != WAITING_FOR_UPLOAD:
         raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status} and takes no more files")
     headers = {"content-md5": expected.md5} if expected.md5 else {}
-    expires = context.now + timedelta(seconds=context.api.platform.settings.upload_url_seconds)
-    signed = signer(context).sign("PUT", _area(context, entity).key(path), expires, headers)
-    return model_response(
-        StorageSignedURL(url=signed.url, method=signed.method, headers=dict(signed.headers))
-    )
+    lifetime = timedelta(seconds=context.api.platform.settings.upload_url_seconds)
+    fits = expected.size is None or expected.size <= LARGEST_PUT
+    url = await signed_url(context, "PUT", _area(context, entity).key(path), lifetime, headers, by_store=fits)
+    return model_response(url)
 
 
 async def finalize(context: RequestContext) -> Response:
@@ -55,6 +57,25 @@ def signer(context: RequestContext) -> Signer:
     return Signer(context.api.platform.signing_secret, f"{context.base_url}/v0/objects")
 
 
+async def signed_url(
+    context: RequestContext,
+    method: Literal["GET", "PUT"],
+    key: str,
+    lifetime: timedelta,
+    headers: Mapping[str, str] | None = None,
+    *,
+    by_store: bool = True,
+) -> StorageSignedURL:
+    """A URL for a client: the store's own where the settings ask for it and the store has one, else the API's."""
+    platform, needed = context.api.platform, dict(headers or {})
+    if by_store and platform.settings.signed_urls == "store":
+        signed = await platform.store.sign(method, key, lifetime)
+        if signed is not None:
+            return StorageSignedURL(url=signed.url, method=method, headers={**signed.headers, **needed})
+    signed = signer(context).sign(method, key, context.now + lifetime, needed)
+    return StorageSignedURL(url=signed.url, method=method, headers=dict(signed.headers))
+
+
 def verifier(context: RequestContext) -> Signer:
     """Return a verifier of clients' URLs, which also names upload areas: neither needs the API's address."""
     return Signer(context.api.platform.signing_secret, "")
@@ -65,7 +86,8 @@ async def _finish(context: RequestContext, entity: Uploaded) -> None:
     try:
         # A model's final place is written by its own workflow, which fetches the files from here.
         target = f"uploads/{entity.id}" if isinstance(entity, Model) else place(entity.kind, entity.id)
-        await finalise(store, area, _expected(entity), target)
+        most_bytes = context.api.platform.settings.file_bytes
+        await finalise(store, area, _expected(entity), target, most_bytes)
     except ChangedMeanwhile as error:
         await _set_status(context, entity, "Error", "UploadFailed", str(error))
         raise Conflict(str(error), field=error.path) from error

@@ -1,7 +1,10 @@
 """Handlers that every kind of entity has: create, get, query, edit, delete."""
 
 import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from typing import Any
 
 import orjson
 from pydantic import ValidationError
@@ -10,7 +13,7 @@ from starlette.responses import Response
 from steelyard.api.commands.commands import Edit, derived_id
 from steelyard.api.entities.creation import Build, NewEntity
 from steelyard.api.entities.dependents import warning
-from steelyard.api.entities.loading import load_json, load_summary
+from steelyard.api.entities.loading import EntitySummary, load_json, load_summary
 from steelyard.api.entities.reading import entity_of
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid, invalid
@@ -36,60 +39,48 @@ from steelyard.views.parse import parse_query
 from steelyard.views.view import BadQuery
 
 _RESERVED = re.compile(r"(([^/]+\.)?dyff\.io|steelyard)/")
+_CONCERNS = ("usecases.dyff.io/", "hazards.dyff.io/")
+"""Beginnings of labels that attach a concern to an entity."""
 ACCESS = {"public", "internal", None}
 """Values of `dyff.io/access`, the one reserved label that clients may set: who sees the entity outside."""
+Shown = Callable[[RequestContext, Sequence[bytes]], Awaitable[Sequence[bytes]]]
+"""Returns the JSON of entities without the parts that the caller may not see."""
+Turn = Callable[[RequestContext, Any], Awaitable[str]]
+"""Names what a new entity is counted against; requests with the same name are accepted one after the other."""
 MORE = "steelyard-more"
 """Header of an answer that does not hold all entities that match."""
 
+Ending = Callable[[RequestContext, EntitySummary, str], Awaitable[str | None]]
+"""Ends what an entity has created before it gets a status by which a client ends it; returns what to tell the client.
 
-@dataclass(frozen=True)
-class Collection:
-    """The handlers of one kind."""
+Raises ApiError if it must not end.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """The handlers of one kind for what is there already."""
 
     kind: str
-    request: type[CreateRequest]
-    build: Build
-    privileged: bool = False
-    """True if an administrator's request may have a securityContext."""
+    place: str = ""
+    """Path of the kind's routes below `/v0/`, where it is not the name of the resource."""
+    ending: Ending | None = None
+    """Ends what an entity of the kind has created, when a client ends the entity."""
+    shown: Shown | None = None
+    """Leaves out of an entity what its callers may not see."""
+
+    @property
+    def path(self) -> str:
+        """Path of the kind's routes."""
+        return f"/v0/{self.place or self.resource}"
 
     @property
     def resource(self) -> APIResource:
         return PLURALS[self.kind]  # type: ignore[return-value]
 
-    async def create(self, context: RequestContext) -> Response:
-        return json_response(await self.created(context))
-
-    async def created(self, context: RequestContext) -> bytes:
-        """Return the JSON of the new entity, or of the entity of an earlier request that this one repeats."""
-        content = await context.json()
-        # Watched from now on: what nobody waits for any more must not be accepted (docs/correctness.md, rule 7).
-        context.reply.watch(context.request.receive)
-        privileged = self._privileged_fields(context, content)
-        try:
-            request = self.request.model_validate(content)
-        except ValidationError as error:
-            raise invalid(error) from error
-        if not context.access.allows(self.resource, "create", request.account, ""):
-            raise Forbidden(
-                f"account: the token lacks {self.resource}/create for account {request.account!r}",
-                field="account",
-            )
-        origin = context.command_origin()
-        key = origin.idempotency_key
-        # With a key, every repeat of the request gives the same id, also when the outbox has forgotten its row.
-        id = derived_id(request.account, key) if key is not None else context.api.platform.new_id()
-        try:
-            new = NewEntity(id, request.account, context.now, privileged)
-            entities = list(await self.build(context, request, new))
-        except ValidationError as error:
-            raise invalid(error) from error
-        row, is_new = await context.api.commands.create(entities, origin, context.now, context.reply)
-        # A repeat answers with the entity as it is now; its row may be older than the entity's last change.
-        json = None if is_new else await context.api.entities.get(row.kind, row.entity)
-        return json or entity_of(row)
-
     async def get(self, context: RequestContext) -> Response:
-        return json_response(await load_json(context))
+        json = await load_json(context)
+        return json_response(json if self.shown is None else (await self.shown(context, [json]))[0])
 
     async def query(self, context: RequestContext) -> Response:
         """A JSON array. With more entities than one answer holds, the header `steelyard-more` says so."""
@@ -102,7 +93,9 @@ class Collection:
             entities = await context.api.entities.query(replace(query, limit=limit + 1))
         except BadQuery as error:
             raise Invalid(str(error), field=error.field) from error
-        response = json_response(b"[%s]" % b",".join(entities[:limit]))
+        page = entities[:limit]
+        shown = page if self.shown is None else await self.shown(context, page)
+        response = json_response(b"[%s]" % b",".join(shown))
         if len(entities) > limit:
             response.headers[MORE] = "true"
         return response
@@ -135,6 +128,72 @@ class Collection:
         data = DocumentationData(id=entity.id, kind=entity.kind, attributes=attributes)
         return value_response(_documentation(await self._edit(context, EditEntityDocumentation(data=data))))
 
+    async def _change_status(self, context: RequestContext, status: str, reason: str) -> Response:
+        entity = await load_summary(context)
+        # A repeated delete, whose answer was lost, succeeds again.
+        if status == "Deleted" == entity.status:
+            return model_response(Status(status=entity.status, reason=entity.reason))
+        if status == "Terminated" != entity.status and entity.status in TERMINAL:
+            raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: there is nothing to end")
+        ended = await self.ending(context, entity, status) if self.ending else None
+        in_use = await warning(context, entity) if status == "Deleted" else None
+        patch = StatusPatch(status=status, reason=reason, message=None)
+        data = StatusData(id=entity.id, kind=entity.kind, attributes=patch)
+        content = orjson.loads(await self._edit(context, UpdateEntityStatus(data=data)))
+        changed = Status(**{name: content.get(name) for name in Status.model_fields})
+        message = "; ".join(filter(None, (ended, in_use)))
+        return model_response(changed.model_copy(update={"message": message}) if message else changed)
+
+    async def _edit(self, context: RequestContext, command: Edit) -> bytes:
+        return await context.api.commands.edit(command, context.command_origin(), context.now)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collection(Kept):
+    """The handlers of one kind, whose entities are created by a request."""
+
+    request: type[CreateRequest]
+    build: Build
+    privileged: bool = False
+    """True if an administrator's request may have a securityContext."""
+    turn: Turn | None = None
+    """Names what new entities are counted against, if they are."""
+
+    async def create(self, context: RequestContext) -> Response:
+        return json_response(await self.created(context))
+
+    async def created(self, context: RequestContext) -> bytes:
+        """Return the JSON of the new entity, or of the entity of an earlier request that this one repeats."""
+        content = await context.json()
+        # Watched from now on: what nobody waits for any more must not be accepted (docs/correctness.md, rule 7).
+        context.reply.watch(context.request.receive)
+        privileged = self._privileged_fields(context, content)
+        try:
+            request = self.request.model_validate(content)
+        except ValidationError as error:
+            raise invalid(error, self.request) from error
+        if not context.access.allows(self.resource, "create", request.account, ""):
+            raise Forbidden(
+                f"account: the token lacks {self.resource}/create for account {request.account!r}",
+                field="account",
+            )
+        origin = context.command_origin()
+        key = origin.idempotency_key
+        # With a key, every repeat of the request gives the same id, also when the outbox has forgotten its row.
+        id = derived_id(request.account, key) if key is not None else context.api.platform.new_id()
+        new = NewEntity(id, request.account, context.now, privileged)
+        async with AsyncExitStack() as stack:
+            if self.turn is not None:
+                await stack.enter_async_context(context.api.turns.of(await self.turn(context, request)))
+            try:
+                entities = list(await self.build(context, request, new))
+            except ValidationError as error:
+                raise invalid(error) from error
+            row, is_new = await context.api.commands.create(entities, origin, context.now, context.reply)
+        # A repeat answers with the entity as it is now; its row may be older than the entity's last change.
+        json = None if is_new else await context.api.entities.get(row.kind, row.entity)
+        return json or entity_of(row)
+
     def _privileged_fields(self, context: RequestContext, content: dict[str, object]) -> dict[str, object]:
         if not self.privileged or "securityContext" not in content:
             return {}
@@ -143,29 +202,12 @@ class Collection:
         try:
             return {"securityContext": SecurityContext.model_validate(content.pop("securityContext")).dump()}
         except ValidationError as error:
-            raise invalid(error) from error
-
-    async def _change_status(self, context: RequestContext, status: str, reason: str) -> Response:
-        entity = await load_summary(context)
-        # A repeated delete, whose answer was lost, succeeds again.
-        if status == "Deleted" == entity.status:
-            return model_response(Status(status=entity.status, reason=entity.reason))
-        if status == "Terminated" != entity.status and entity.status in TERMINAL:
-            raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: there is nothing to end")
-        in_use = await warning(context, entity) if status == "Deleted" else None
-        patch = StatusPatch(status=status, reason=reason, message=None)
-        data = StatusData(id=entity.id, kind=entity.kind, attributes=patch)
-        content = orjson.loads(await self._edit(context, UpdateEntityStatus(data=data)))
-        changed = Status(**{name: content.get(name) for name in Status.model_fields})
-        return model_response(changed.model_copy(update={"message": in_use}) if in_use else changed)
-
-    async def _edit(self, context: RequestContext, command: Edit) -> bytes:
-        return await context.api.commands.edit(command, context.command_origin(), context.now)
+            raise invalid(error, SecurityContext) from error
 
 
 def _check_reserved(request: LabelsEditRequest) -> None:
     for key, value in request.labels.items():
-        if not _RESERVED.match(key) or key.startswith("usecases.dyff.io/"):
+        if not _RESERVED.match(key) or key.startswith(_CONCERNS):
             continue
         if key != "dyff.io/access" or value not in ACCESS:
             raise Invalid(

@@ -11,7 +11,7 @@ from steelyard.schema.dependencies import BASELINE
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.status import TERMINAL, statuses
 from steelyard.types import JsonValue
-from steelyard.views.fields import cursor
+from steelyard.views.fields import cursor, has_input
 from steelyard.views.view import Query
 
 _MOST_COUNTED = 100
@@ -35,6 +35,10 @@ def _filtered(kind: str, name: str) -> _Use:
     return _Use(kind, lambda used: {name: used["id"]})
 
 
+def _with_input(kind: str) -> _Use:
+    return _Use(kind, lambda used: {name: text for name, (text,) in has_input(used["id"]).items()})
+
+
 def _has_precondition(user: Mapping[str, JsonValue], id: str) -> bool:
     return any(needed["id"] == id for needed in (user.get("metadata") or {}).get("preconditions") or ())
 
@@ -48,6 +52,13 @@ def _has_baseline(audit: Mapping[str, JsonValue], id: str) -> bool:
     return any(note["key"] == BASELINE and note["value"] == id for note in audit.get("annotations") or ())
 
 
+def _has_module(user: Mapping[str, JsonValue], id: str) -> bool:
+    notebook = (user.get("implementation") or {}).get("jupyterNotebook") or {}
+    return id in (user.get("modules") or ()) or notebook.get("notebookModule") == id
+
+
+_WITH_MODULES = ("Report", "Method")
+_INPUTS = (_with_input("Measurement"), _with_input("SafetyCase"))
 _MOUNTED = _Use("InferenceService", lambda used: {}, _mounts)
 _USES: Mapping[str, Sequence[_Use]] = {
     "Dataset": (
@@ -59,8 +70,12 @@ _USES: Mapping[str, Sequence[_Use]] = {
             lambda user, id: any(requirement["dataset"] == id for requirement in user["requirements"]),
         ),
         _MOUNTED,
+        *_INPUTS,
     ),
-    "Module": (_Use("Report", lambda used: {}, lambda user, id: id in (user.get("modules") or ())), _MOUNTED),
+    "Module": (
+        *(_Use(kind, lambda used: {}, _has_module) for kind in _WITH_MODULES),
+        _MOUNTED,
+    ),
     "Model": (_filtered("InferenceService", "model"), _MOUNTED),
     "InferenceService": (
         _filtered("InferenceSession", "inferenceService"),
@@ -74,10 +89,16 @@ _USES: Mapping[str, Sequence[_Use]] = {
             lambda user, id: user.get("inferenceSessionReference") == id,
         ),
     ),
-    "Evaluation": (_filtered("Report", "evaluation"),),
+    "Evaluation": (_filtered("Report", "evaluation"), *_INPUTS),
     "Report": (
         _Use("Audit", lambda used: {"inferenceService": used["inferenceService"]}, _has_precondition),
+        *_INPUTS,
     ),
+    "Method": (_filtered("Measurement", "method"), _filtered("SafetyCase", "method")),
+    "Measurement": _INPUTS,
+    "Pipeline": (_filtered("PipelineRun", "pipeline"),),
+    "Challenge": (_filtered("Team", "challenge"), _filtered("Submission", "challenge")),
+    "Team": (_filtered("Submission", "team"),),
     "AuditProcedure": (_filtered("Audit", "auditProcedure"),),
     "Audit": (_Use("Audit", lambda used: {}, _has_baseline),),
 }

@@ -13,7 +13,9 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid
 from steelyard.schema.account import APIResource
 from steelyard.schema.entities import PLURALS, AnyEntity
+from steelyard.schema.family import Family
 from steelyard.schema.inference_service import ForeignInferenceService, InferenceService
+from steelyard.schema.method import ForeignMethod, Method
 from steelyard.schema.model import ForeignModel, Model
 from steelyard.schema.status import FAILURE
 
@@ -22,8 +24,15 @@ _ENDED = FAILURE | {"Deleted", "Terminated"}
 
 
 async def resolve(context: RequestContext, kind: type[E], id: str, field: str) -> E:
-    """Return the entity. Raises Invalid if it does not exist or can never be used, Forbidden without `consume`."""
+    """Return the entity of an id or of `family@tag`.
+
+    Raises Invalid if it does not exist or can never be used, Forbidden without `consume`.
+    """
     name = kind.__name__
+    if "@" in id:
+        id = await _member(context, name, id, field)
+    if isinstance(pending := context.pending.get(id), kind):
+        return pending
     resource: APIResource = PLURALS[name]  # type: ignore[assignment]
     json = await context.api.entities.get(name, id)
     # An entity that the caller may not see is answered as one that does not exist: its id tells nothing.
@@ -46,6 +55,24 @@ async def resolve(context: RequestContext, kind: type[E], id: str, field: str) -
     return entity
 
 
+async def _member(context: RequestContext, kind: str, reference: str, field: str) -> str:
+    """Return the id of the entity that has a tag of a family."""
+    id, _, tag = reference.partition("@")
+    family = await resolve(context, Family, id, field)
+    member = family.members.get(tag)
+    if member is None:
+        known = ", ".join(family.members) or "none"
+        raise Invalid(f"{field}: the family {id} has no tag {tag!r}; there are {known}", field=field)
+    if member.entity.kind != kind:
+        raise Invalid(f"{field}: {reference} is a {member.entity.kind}, not a {kind}", field=field)
+    return member.entity.id
+
+
+def foreign_method(method: Method) -> ForeignMethod:
+    """Return the form of a method that is embedded in an analysis."""
+    return ForeignMethod.parse(_shared_fields(method, ForeignMethod))
+
+
 def foreign_model(model: Model) -> ForeignModel:
     """Return the form of a model that is embedded in a service."""
     return ForeignModel.parse(_shared_fields(model, ForeignModel))
@@ -57,7 +84,7 @@ def foreign_service(service: InferenceService) -> ForeignInferenceService:
 
 
 def _shared_fields(
-    entity: AnyEntity, form: type[ForeignModel | ForeignInferenceService]
+    entity: AnyEntity, form: type[ForeignModel | ForeignInferenceService | ForeignMethod]
 ) -> dict[str, object]:
     names = {field.alias or name for name, field in form.model_fields.items()}
     return {name: value for name, value in entity.dump().items() if name in names}

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from steelyard.api.entities.collection import Collection
+from steelyard.api.entities.collection import Collection, Kept
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Parameter, Route
 from steelyard.schema.answers import Status
 from steelyard.schema.base import DocumentationBase
-from steelyard.schema.entities import ENTITIES
+from steelyard.schema.entities import ENTITIES, STORED
 from steelyard.schema.requests import DocumentationEditRequest, LabelsEditRequest
-from steelyard.views.fields import FILTERS
+from steelyard.views.fields import FILTERS, INPUTS, WITH_INPUTS
 
 _QUERY_PARAMETERS = (
     Parameter("query", "JSON: an object of filters, or a list of objects of which one has to hold."),
@@ -25,16 +25,18 @@ def creation_routes(collection: Collection) -> Iterator[Route]:
     kind, resource = collection.kind, collection.resource
     check, summary = Grant(resource, "create"), f"Create: {kind}"
     yield Route(
-        "POST", f"/v0/{resource}", check, collection.create, summary, collection.request, ENTITIES[kind]
+        "POST", collection.path, check, collection.create, summary, collection.request, ENTITIES[kind]
     )
 
 
-def entity_routes(collection: Collection) -> Iterator[Route]:
+def entity_routes(collection: Kept, *, documented: bool = True) -> Iterator[Route]:
     kind, resource = collection.kind, collection.resource
-    path, one = f"/v0/{resource}", f"/v0/{resource}/{{id}}"
-    entity = ENTITIES[kind]
+    path, one = collection.path, f"{collection.path}/{{id}}"
+    entity = STORED[kind]
     get, edit = Grant(resource, "get"), Grant(resource, "edit")
     filters = tuple(Parameter(name, f"Only with this {name}.") for name in FILTERS[kind])
+    if kind in WITH_INPUTS:
+        filters += (Parameter(INPUTS, "Only with one of these inputs: ids with commas between them."),)
     yield Route(
         "GET", path, Grant(resource, "query"), collection.query, "Query", None, list[entity],  # type: ignore[valid-type]
         filters + _QUERY_PARAMETERS,
@@ -42,6 +44,8 @@ def entity_routes(collection: Collection) -> Iterator[Route]:
     yield Route("GET", one, get, collection.get, "Get", None, entity)
     yield Route("PUT", f"{one}/delete", Grant(resource, "delete"), collection.delete, "Delete", None, Status)
     yield Route("PATCH", f"{one}/labels", edit, collection.label, "Edit labels", LabelsEditRequest)
+    if not documented:
+        return
     documentation, change = f"{one}/documentation", collection.edit_documentation
     yield Route("GET", documentation, get, collection.documentation, "Documentation", None, DocumentationBase)
     yield Route(

@@ -17,6 +17,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.api.http.access import Access, Administrator, Grant, authenticate
+from steelyard.api.http.access_log import CALLER, record_access
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import (
     ApiError,
@@ -30,6 +31,7 @@ from steelyard.api.http.errors import (
 from steelyard.api.http.reply import Reply
 from steelyard.api.http.routing import Match, Route, Router
 from steelyard.api.inference_sessions.replicas import Replicas
+from steelyard.api.kinds import KINDS
 from steelyard.api.platform import Api, Platform
 from steelyard.api.routes import routes
 from steelyard.broker.log import LogError
@@ -46,7 +48,7 @@ __all__ = ["App", "Platform", "make_app"]
 
 _log = logging.getLogger(__name__)
 _NO_CALLER = Access(None)
-_ABSENT = frozenset(get_args(APIResource)) - {*PLURALS.values(), "accounts", "*"}
+_ABSENT = frozenset(get_args(APIResource)) - {*(PLURALS[kind.name] for kind in KINDS), "accounts", "*"}
 """Resources of the published API that this one lacks. Clients repeat a request that is answered 404, but not 501."""
 _UNTRACED = frozenset({"/health", "/metrics", "none"})
 """Paths that something asks for every few seconds, and those that are not there: no trace begins with them."""
@@ -122,6 +124,8 @@ class App:
                 finally:
                     seconds = self._timer() - began
                     self.api.metrics.count_answer(method, path, response.status_code, seconds)
+                    if self.api.platform.settings.access_log:
+                        record_access(match, scope, response.status_code)
         except ClientDisconnect:
             return
         finally:
@@ -161,11 +165,15 @@ class App:
         try:
             access = await self._access(match, scope)
             assert match.route is not None
+            if self.api.platform.settings.access_log:
+                record_access(match, scope, 101)
             await match.route.handler(
                 self._context(match.route, match, socket, access, Reply(self.api.relay))
             )
         except Exception as error:  # noqa: BLE001 - the outermost edge
             refusal = answer_to(error, scope["path"])
+            if self.api.platform.settings.access_log:
+                record_access(match, scope, refusal.status_code)
             if socket.application_state is WebSocketState.CONNECTING:
                 await socket.send_denial_response(refusal)
             else:  # accepted: an HTTP response is no longer possible
@@ -189,6 +197,7 @@ class App:
         if not isinstance(check, Grant | Administrator):
             return _NO_CALLER
         access = await authenticate(self.api.tokens, scope["headers"], self.api.platform.clock())
+        scope[CALLER] = access
         if isinstance(check, Administrator):
             if not access.administrator:
                 raise Forbidden("this takes an administrator's grant")

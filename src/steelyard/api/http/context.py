@@ -4,7 +4,7 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ from steelyard.api.http.errors import JSON, BadRequest, Invalid, TooLarge, Unsup
 from steelyard.api.http.reply import Reply
 from steelyard.api.platform import Api
 from steelyard.schema.base import SchemaModel
+from steelyard.schema.entities import AnyEntity
 
 M = TypeVar("M", bound=SchemaModel)
 _PEEK = 4
@@ -42,6 +43,8 @@ class RequestContext:
     now: datetime
     access: Access
     reply: Reply
+    pending: dict[str, AnyEntity] = field(default_factory=dict)
+    """Entities that the request creates, by id: others that it creates may refer to them."""
     _body: bytes = b""
 
     @property
@@ -95,14 +98,14 @@ class RequestContext:
         try:
             return model.model_validate(await self.json())
         except ValidationError as error:
-            raise invalid(error) from error
+            raise invalid(error, model) from error
 
     async def edit(self, model: type[M]) -> M:
         """Return the body of an edit, which must change something. Raises TooLarge, BadRequest, Invalid."""
         request = await self.body(model)
         # An empty edit would be a command that changes nothing, and would be answered as if it had.
         if not request.model_fields_set - _VERSION:
-            missing = " or ".join(model.model_fields.keys() - _VERSION)
+            missing = " or ".join(name for name in model.model_fields if name not in _VERSION)
             raise Invalid(f"{missing}: is missing; without it there is nothing to change", field=missing)
         return request
 

@@ -8,17 +8,13 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import orjson
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
-from steelyard.schema.kubernetes import QUANTITY_PATTERN
+from steelyard.api.http.faults import fault_message
 
 JSON = "application/json"
-LONGEST_VALUE = 80
-"""Maximum characters of a wrong value that an answer repeats."""
-_MOST_BITS = 256
-_WITHOUT_VALUE = {"value_error", "assertion_error", "missing", "extra_forbidden"}
+_FORMS = ("function-after[", "literal[")
 
 
 class ApiError(Exception):
@@ -127,23 +123,18 @@ def key_taken(key: str) -> Invalid:
     )
 
 
-def invalid(error: ValidationError) -> Invalid:
-    """Return one error for a model's first ten faults; its `field` is that of the first."""
+def invalid(error: ValidationError, model: type[BaseModel] | None = None) -> Invalid:
+    """Return one error for the first ten faults of a `model`'s content; its `field` is that of the first."""
     faults = [
-        (".".join(map(str, fault["loc"])) or "body", _message(fault))
+        (
+            ".".join(str(part) for part in fault["loc"] if not _is_form(part)) or "body",
+            fault_message(fault, model),
+        )
         for fault in error.errors(include_url=False)
     ]
     return Invalid("; ".join(f"{field}: {message}" for field, message in faults[:10]), field=faults[0][0])
 
 
-def _message(fault: ErrorDetails) -> str:
-    """Return what is allowed, and the value, unless pydantic's or the schema's own message has it already."""
-    message, value = fault["msg"].removeprefix("Value error, "), fault.get("input")
-    if fault["type"] in _WITHOUT_VALUE or not isinstance(value, str | int | float | None):
-        return message
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-        return message  # Python refuses to write numbers of thousands of digits
-    if fault.get("ctx", {}).get("pattern") == QUANTITY_PATTERN:
-        message = "should be a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi"
-    shown = repr(value) if len(str(value)) <= LONGEST_VALUE else f"{str(value)[:LONGEST_VALUE]!r}..."
-    return f"{message}, and is {shown}"
+def _is_form(part: int | str) -> bool:
+    """Return whether a part of a place is pydantic's name for one of several forms of a field, and no field."""
+    return isinstance(part, str) and part.startswith(_FORMS)

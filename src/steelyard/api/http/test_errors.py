@@ -5,8 +5,18 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from steelyard.api.http.errors import LONGEST_VALUE, invalid
+from steelyard.api.http.errors import invalid
+from steelyard.api.http.faults import LONGEST_VALUE
 from steelyard.schema.kubernetes import QUANTITY_PATTERN
+from steelyard.schema.requests import CREATE_REQUESTS
+
+
+class Part(BaseModel):
+    """A part of a request, of which there may be several."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    size: int
 
 
 class Asked(BaseModel):
@@ -17,29 +27,38 @@ class Asked(BaseModel):
     count: Annotated[int, Field(le=9)] = 1
     memory: Annotated[str, Field(pattern="^[0-9]+$")] = "1"
     parts: list[int] = []
+    part: Part | None = None
     storage: Annotated[str, Field(pattern=QUANTITY_PATTERN)] = "1Gi"
 
 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"count": 2**63 - 1}, "count: Input should be less than or equal to 9, and is 9223372036854775807"),
-        ({"count": None}, "count: Input should be a valid integer, and is None"),
+        ({"count": 2**63 - 1}, "count: should be less than or equal to 9, and is 9223372036854775807"),
+        ({"count": None}, "count: should be a valid integer, and is None"),
         ({"memory": "1e999"}, "memory: String should match pattern '^[0-9]+$', and is '1e999'"),
-        ({"parts": {"a": 1}}, "parts: Input should be a valid list"),
+        ({"parts": {"a": 1}}, "parts: should be a valid list"),
         (
             {"storage": "1e999"},
             "storage: should be a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi, and is '1e999'",
         ),
         ({"count": 10**5000}, "count: "),
-        ({"colour": "red"}, "colour: Extra inputs are not permitted"),
+        (
+            {"colour": "red"},
+            "colour: is no field here, with the value 'red'; there are count, memory, part, parts, storage",
+        ),
+        (
+            {"part": {"size": 1, "colour": "red"}},
+            "part.colour: is no field here, with the value 'red'; there are size",
+        ),
+        ({"part": {}}, "part.size: is missing"),
         ({"memory": "\ud800"}, "memory: "),
     ],
 )
 def test_a_wrong_value_is_repeated(body: dict[str, object], said: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Asked.model_validate(body)
-    refusal = invalid(caught.value)
+    refusal = invalid(caught.value, Asked)
     assert refusal.detail.startswith(said)
     refusal.response()
 
@@ -48,3 +67,35 @@ def test_a_long_value_is_cut() -> None:
     with pytest.raises(ValidationError) as caught:
         Asked.model_validate({"memory": "x" * 100_000})
     assert len(invalid(caught.value).detail) < LONGEST_VALUE + 80
+
+
+NODE = {"name": "ask", "request": {"kind": "PipelineEvaluationRequest", "dataset": "a" * 32, "colour": 1}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "said"),
+    [
+        (
+            "Model",
+            {"source": {"kind": "Mock", "colour": 1}},
+            "source.colour: is no field here, with the value 1; there",
+        ),
+        (
+            "Model",
+            {"schemaVersion": "0.1", "colour": [1]},
+            "colour: is no field here; there are accelerators, account",
+        ),
+        ("Dataset", {"artifacts": [{"path": "a", "colour": 1}]}, "the value 1; there are digest, kind, path"),
+        (
+            "Pipeline",
+            {"nodes": {"ask": NODE}},
+            "colour: is no field here, with the value 1; there are client, dataset",
+        ),
+    ],
+)
+def test_what_is_allowed_in_place_of_a_field_is_named_at_every_depth(
+    kind: str, body: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        CREATE_REQUESTS[kind].model_validate(body)
+    assert said in invalid(caught.value, CREATE_REQUESTS[kind]).detail

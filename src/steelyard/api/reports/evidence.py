@@ -71,7 +71,7 @@ class _EvidenceCollector:
         if isinstance(entity, Evaluation):
             artifacts += [artifact async for artifact in self._records(entity)]
         for artifact in artifacts:
-            signed = link(self.context, entity, artifact)
+            signed = await link(self.context, entity, artifact)
             inside = artifact.model_copy(update={"path": f"{folder}{artifact.path}"})
             self.files.append(signed.model_copy(update={"artifact": inside}))
 

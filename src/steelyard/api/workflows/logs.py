@@ -49,7 +49,7 @@ async def whole_log(context: RequestContext) -> Response:
     store = context.api.platform.store
     if entity.status not in TERMINAL or not (await _is_whole(store, entity) or await _store(context, entity)):
         raise NotFound(f"id: {entity.kind} {entity.id} has no whole log; logs/workflow has what there is")
-    return model_response(link(context, entity, Artifact(kind="txt", path=WHOLE_LOG)))
+    return model_response(await link(context, entity, Artifact(kind="txt", path=WHOLE_LOG)))
 
 
 async def collect(

@@ -18,7 +18,7 @@ _LOG_PARAMETERS = (
 
 def workflow_routes(collection: Collection) -> Iterator[Route]:
     resource = collection.resource
-    one, data = f"/v0/{resource}/{{id}}", Grant(resource, "data")
+    one, data = f"{collection.path}/{{id}}", Grant(resource, "data")
     terminate = collection.terminate
     yield Route("PUT", f"{one}/terminate", Grant(resource, "terminate"), terminate, "Terminate", None, Status)
     yield Route(

@@ -1,0 +1,104 @@
+"""Measurements and safety cases from their create requests, with their methods embedded."""
+
+from collections.abc import Sequence
+
+from steelyard.api.entities.creation import NewEntity
+from steelyard.api.entities.references import foreign_method, resolve
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.errors import Invalid
+from steelyard.schema.base import SchemaModel
+from steelyard.schema.dataset import Dataset
+from steelyard.schema.entities import ENTITIES, AnyEntity
+from steelyard.schema.evaluation import Evaluation
+from steelyard.schema.inference_service import InferenceService
+from steelyard.schema.measurement import Measurement
+from steelyard.schema.method import Method
+from steelyard.schema.model import Model
+from steelyard.schema.requests import AnalysisCreateRequest
+from steelyard.schema.safety_case import SafetyCase
+
+_SCOPE: dict[str, type[Dataset | Evaluation | InferenceService | Model]] = {
+    "dataset": Dataset,
+    "evaluation": Evaluation,
+    "inferenceService": InferenceService,
+    "model": Model,
+}
+_NEEDED = {
+    "Evaluation": ("evaluation", "inferenceService", "dataset"),
+    "InferenceService": ("inferenceService",),
+}
+"""Fields of the scope that a method needs, by the method's own scope."""
+
+
+async def measurement(
+    context: RequestContext, request: AnalysisCreateRequest, new: NewEntity
+) -> Sequence[AnyEntity]:
+    method = await _method(context, request, "Measurement")
+    return [new.entity(Measurement, await _content(context, request, method, method.output.measurement))]
+
+
+async def safety_case(
+    context: RequestContext, request: AnalysisCreateRequest, new: NewEntity
+) -> Sequence[AnyEntity]:
+    method = await _method(context, request, "SafetyCase")
+    return [new.entity(SafetyCase, await _content(context, request, method, method.output.safetyCase))]
+
+
+async def _method(context: RequestContext, request: AnalysisCreateRequest, output: str) -> Method:
+    method = await resolve(context, Method, request.method, "method")
+    if method.output.kind != output:
+        raise Invalid(f"method: {method.name} makes a {method.output.kind}, not a {output}", field="method")
+    return method
+
+
+async def _content(
+    context: RequestContext, request: AnalysisCreateRequest, method: Method, output: SchemaModel | None
+) -> dict[str, object]:
+    await _check_scope(context, request, method)
+    _check_arguments(request, method)
+    described = output.dump() if output else {}
+    inputs = await _inputs(context, request, method)
+    return {**described, **request.dump(), "inputs": inputs, "method": foreign_method(method).dump()}
+
+
+async def _check_scope(context: RequestContext, request: AnalysisCreateRequest, method: Method) -> None:
+    for name in _NEEDED[method.scope]:
+        if getattr(request.scope, name) is None:
+            raise Invalid(
+                f"scope.{name}: is missing: the method's scope is {method.scope}", field=f"scope.{name}"
+            )
+    for name, kind in _SCOPE.items():
+        if (id := getattr(request.scope, name)) is not None:
+            await resolve(context, kind, id, f"scope.{name}")
+
+
+def _check_arguments(request: AnalysisCreateRequest, method: Method) -> None:
+    keywords = [parameter.keyword for parameter in method.parameters]
+    for number, argument in enumerate(request.arguments):
+        if argument.keyword not in keywords:
+            field = f"arguments.{number}.keyword"
+            known = ", ".join(keywords) or "none"
+            raise Invalid(
+                f"{field}: {argument.keyword!r} is no parameter of the method; there are {known}", field=field
+            )
+
+
+async def _inputs(
+    context: RequestContext, request: AnalysisCreateRequest, method: Method
+) -> list[dict[str, str]]:
+    kinds = {wanted.keyword: wanted.kind for wanted in method.inputs}
+    inputs: list[dict[str, str]] = []
+    for number, given in enumerate(request.inputs):
+        field = f"inputs.{number}"
+        if given.keyword not in kinds:
+            known = ", ".join(kinds) or "none"
+            raise Invalid(
+                f"{field}.keyword: {given.keyword!r} is no input of the method; there are {known}",
+                field=f"{field}.keyword",
+            )
+        kind = ENTITIES[kinds.pop(given.keyword)]
+        entity = await resolve(context, kind, given.entity, f"{field}.entity")
+        inputs.append({"keyword": given.keyword, "entity": entity.id})
+    if kinds:
+        raise Invalid(f"inputs: {', '.join(kinds)} is missing, which the method needs", field="inputs")
+    return inputs

@@ -1,0 +1,206 @@
+"""Scores and curves of safety cases, which their files in storage hold.
+
+A query reads the files of the safety cases that may match, the newest first, until its answer is full, because
+there is no index of scores. `limit` and `after` give the rest page by page.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import orjson
+from starlette.responses import Response
+
+from steelyard.api.entities.collection import MORE
+from steelyard.api.entities.loading import load
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.errors import Invalid
+from steelyard.api.http.responses import value_response
+from steelyard.api.http.routing import Handler
+from steelyard.schema.ids import namespaced_id
+from steelyard.schema.names import OWN_LOGS, place
+from steelyard.storage.store import ObjectMissing
+from steelyard.types import Json
+from steelyard.views.fields import cursor
+from steelyard.views.view import Query
+
+KIND = "SafetyCase"
+_PAGE = 100
+"""Safety cases that are read from the view at a time."""
+FILES = {"Score": "scores", "Curve": "curves"}
+"""Name of the file that holds what an analysis writes, and of the list in it."""
+_OF_CASE = ("method", "methodName", "dataset", "evaluation", "inferenceService", "model")
+"""Filters that select safety cases; `analysis` is the id of one."""
+PARAMETERS = ("id", "name", "analysis", *_OF_CASE)
+PAGING = ("limit", "after")
+_Condition = Mapping[str, Sequence[str]]
+
+
+def of_case(kind: str) -> Handler:
+    """Return the handler that answers the scores or the curves of one safety case."""
+
+    async def answer(context: RequestContext) -> Response:
+        entity = await load(context)
+        return value_response(await _read(context, entity.dump(), kind))
+
+    return answer
+
+
+def query(kind: str) -> Handler:
+    """Return the handler that answers the scores or the curves that match a query.
+
+    Where there are more of them than one answer holds, the header `steelyard-more` says so.
+    """
+
+    async def answer(context: RequestContext) -> Response:
+        page = await _page(context)
+        conditions = _conditions(context.query)
+        matching: list[Json] = []
+        async for case in _cases(context, conditions, page):
+            items = await _read(context, case, kind)
+            if page.case is not None and case["id"] == page.case["id"]:
+                ids = [item["id"] for item in items]
+                items = items[ids.index(page.last) + 1 :] if page.last in ids else items
+            matching += [
+                item for item in items if any(_matches(item, case, condition) for condition in conditions)
+            ]
+            if len(matching) > page.limit:
+                break
+        response = value_response(matching[: page.limit])
+        if len(matching) > page.limit:
+            response.headers[MORE] = "true"
+        return response
+
+    return answer
+
+
+@dataclass(frozen=True)
+class _Page:
+    """The part of the matching scores that a query asks for."""
+
+    limit: int
+    case: Json | None = None
+    """The safety case of the last score on the previous page; None for the first page."""
+    last: str = ""
+    """Id of that score."""
+
+
+async def _page(context: RequestContext) -> _Page:
+    """Return the page that `limit` and `after` name. Raises Invalid."""
+    maximum = context.api.platform.settings.query_limit
+    limit, after = context.query.get("limit") or str(maximum), context.query.get("after")
+    if not limit.isascii() or not limit.isdecimal() or int(limit[:20]) < 1:
+        raise Invalid(f"limit: {limit[:80]!r} should be a whole number of at least 1", field="limit")
+    size = min(int(limit[:20]), maximum)
+    if not after:
+        return _Page(size)
+    allowed = 'should be ["<analysis>", "<id>"] of the last score on the previous page'
+    try:
+        analysis, last = orjson.loads(after)
+    except (ValueError, TypeError) as error:
+        raise Invalid(f"after: {after[:80]!r} {allowed}", field="after") from error
+    json = await context.api.entities.get(KIND, analysis) if isinstance(analysis, str) else None
+    case = orjson.loads(json) if json is not None else None
+    if case is None or not context.access.allows("safetycases", "query", case["account"], case["id"]):
+        raise Invalid(f"after: there is no {KIND} {str(analysis)[:80]}: {allowed}", field="after")
+    return _Page(size, case, str(last))
+
+
+async def _read(context: RequestContext, case: Json, kind: str) -> list[Json]:
+    """Return what the file of a safety case holds; nothing where there is none."""
+    name = FILES[kind]
+    key = f"{place(case['kind'], case['id'])}/{OWN_LOGS}{name}.json"
+    try:
+        content = orjson.loads(await context.api.platform.store.get(key))
+    except ObjectMissing:
+        return []
+    return [{**item, "kind": kind, "id": namespaced_id(case["id"], item["name"])} for item in content[name]]
+
+
+async def _cases(
+    context: RequestContext, conditions: Sequence[_Condition], page: _Page
+) -> AsyncIterator[Json]:
+    """Yield the safety cases that may have matching scores, the newest first, beginning with that of the page."""
+    scope = context.access.scope("safetycases", "query")
+    # An alternative that selects no cases holds for any.
+    alternatives = [await _case_filters(context, condition) for condition in conditions]
+    wanted = Query(
+        KIND,
+        {"status": ("Complete",)},
+        any_of=alternatives if all(alternatives) else (),
+        scope=scope,
+        order_by="creationTime",
+        order="descending",
+        limit=_PAGE,
+    )
+    if page.case is not None:
+        yield page.case
+        wanted = replace(wanted, after=cursor(page.case, KIND, wanted.order_by))
+    while cases := [orjson.loads(json) for json in await context.api.entities.query(wanted)]:
+        for case in cases:
+            yield case
+        wanted = replace(wanted, after=cursor(cases[-1], KIND, wanted.order_by))
+
+
+async def _case_filters(context: RequestContext, condition: _Condition) -> dict[str, tuple[str, ...]]:
+    """Return the part of a condition that selects safety cases."""
+    selecting = {name: tuple(values) for name, values in condition.items() if name in _OF_CASE}
+    ids = [set(condition["analysis"])] if "analysis" in condition else []
+    # `id` may name scores as well; it selects safety cases only where every id is one of a safety case.
+    named = condition.get("id", ())
+    if named and all([await context.api.entities.get(KIND, id) is not None for id in named]):
+        ids.append(set(named))
+    return selecting | ({"id": tuple(sorted(set.intersection(*ids)))} if ids else {})
+
+
+def _matches(item: Json, case: Json, condition: _Condition) -> bool:
+    values = {
+        "name": {item["name"]},
+        "analysis": {case["id"]},
+        # The published client asks for the scores of a safety case by its id.
+        "id": {item["id"], case["id"]},
+        "method": {case["method"]["id"]},
+        "methodName": {case["method"]["name"]},
+        **{name: {(case.get("scope") or {}).get(name)} for name in _OF_CASE[2:]},
+    }
+    return all(values[name] & set(allowed) for name, allowed in condition.items())
+
+
+def _conditions(params: Mapping[str, str]) -> list[_Condition]:
+    """Return alternatives of which one has to hold. Raises Invalid, which names the parameter."""
+    given = {name: (text,) for name, text in params.items() if text and name not in {"query", *PAGING}}
+    _check_names(given)
+    conditions = _json(params["query"]) if params.get("query") else [{}]
+    together: list[_Condition] = []
+    for condition in conditions:
+        both = {
+            name: tuple(set(given[name]) & set(condition[name])) for name in given.keys() & condition.keys()
+        }
+        together.append({**given, **condition, **both})
+    return together
+
+
+def _json(text: str) -> list[_Condition]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise Invalid(f"query: not JSON: {error}", field="query") from error
+    conditions = value if isinstance(value, list) else [value]
+    if not all(isinstance(condition, dict) for condition in conditions) or not 1 <= len(conditions) <= 100:
+        raise Invalid("query: should be an object, or a list of 1 to 100 objects", field="query")
+    parsed: list[_Condition] = []
+    for condition in conditions:
+        _check_names(condition)
+        lists = {name: values if isinstance(values, list) else [values] for name, values in condition.items()}
+        if not all(isinstance(text, str) for values in lists.values() for text in values):
+            raise Invalid("query: every value should be a text or a list of texts", field="query")
+        parsed.append(lists)
+    return parsed
+
+
+def _check_names(names: Mapping[str, object]) -> None:
+    for name in names:
+        if name not in PARAMETERS:
+            raise Invalid(
+                f"{name}: no parameter of scores; there are query, {', '.join((*PARAMETERS, *PAGING))}",
+                field=name,
+            )

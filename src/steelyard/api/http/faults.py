@@ -1,0 +1,85 @@
+"""Faults of a request's body in words: what is wrong with a field's value, and what is allowed there.
+
+pydantic's own message for an unknown field names neither its value nor the fields that exist.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from steelyard.schema.kubernetes import QUANTITY_PATTERN
+
+LONGEST_VALUE = 80
+"""Maximum characters of a wrong value that an answer repeats."""
+_MOST_BITS = 256
+_OWN_WORDS = {"value_error", "assertion_error"}
+"""Types of faults whose messages are the schema's own, and name the value where that helps."""
+_MOST_NAMED = 40
+
+
+def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:
+    """Return what is wrong with the value, and what is allowed in its place; `model` is what the body should be."""
+    message, value = fault["msg"].removeprefix("Value error, ").removeprefix("Input "), fault.get("input")
+    if fault["type"] == "missing":
+        return "is missing"
+    if fault["type"] == "extra_forbidden":
+        value_text = f", with the value {_shown(value)}" if _is_short(value) else ""
+        names = sorted(_fields_at(model, fault["loc"][:-1])) if model is not None else []
+        known = f"; there are {', '.join(names[:_MOST_NAMED])}" if names else ""
+        return f"is no field here{value_text}{known}"
+    if fault["type"] in _OWN_WORDS or not _is_short(value):
+        return message
+    if fault.get("ctx", {}).get("pattern") == QUANTITY_PATTERN:
+        message = "should be a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi"
+    return f"{message}, and is {_shown(value)}"
+
+
+def _is_short(value: object) -> bool:
+    # Python refuses to write numbers of thousands of digits.
+    too_large = isinstance(value, int) and value.bit_length() > _MOST_BITS
+    return isinstance(value, str | int | float | None) and not too_large
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return repr(value) if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]!r}..."
+
+
+def _fields_at(model: type[BaseModel], path: Sequence[int | str]) -> set[str]:
+    """Return the names of the fields at a fault's path; none where the path leads to no model."""
+    kinds: list[object] = [model]
+    for part in path:
+        kinds = [inner for kind in kinds for inner in _below(kind, part)]
+    return {
+        field.alias or name
+        for kind in _models(kinds)
+        for name, field in kind.model_fields.items()
+        if name != "schemaVersion"
+    }
+
+
+def _below(kind: object, part: int | str) -> Iterator[object]:
+    """Yield the types of what `part` of a path leads to: a field, an entry, or one alternative of a union."""
+    for model in _models([kind]):
+        if model.__name__ == part:  # pydantic names the alternative of a union that it has tried
+            yield model
+        for name, field in model.model_fields.items():
+            if part in {field.alias, name}:
+                yield field.annotation
+            elif field.default == part and field.discriminator is None:
+                yield model  # the alternative that its `kind` has chosen
+    if get_origin(kind) in {list, dict}:
+        yield get_args(kind)[-1]
+    elif not isinstance(kind, type):
+        for inner in get_args(kind):
+            yield from _below(inner, part)
+
+
+def _models(kinds: Sequence[object]) -> Iterator[type[BaseModel]]:
+    for kind in kinds:
+        if isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, BaseModel):
+            yield kind
+        elif get_origin(kind) not in {list, dict}:
+            yield from _models([argument for argument in get_args(kind) if not isinstance(argument, str)])

@@ -1,0 +1,64 @@
+"""The end of a run by a client: its workflows end with it."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+from steelyard.api.commands.commands import CommandOrigin
+from steelyard.api.entities.loading import EntitySummary
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.errors import Conflict, Forbidden, NotFound
+from steelyard.api.pipelines.progress import may, overall, workflow_statuses
+from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus
+from steelyard.schema.entities import PLURALS
+from steelyard.schema.pipeline_run import PipelineRun
+from steelyard.schema.status import FAILURE, SUCCESS, TERMINAL
+
+
+async def end_run(context: RequestContext, entity: EntitySummary, status: str) -> str | None:
+    """End the workflows of a run that is terminated or deleted; return how many, in a sentence.
+
+    Raises Forbidden, with nothing ended, if the caller may not end all of them, and Conflict if a run is to be
+    terminated that has come to its end.
+    """
+    run = PipelineRun.parse(entity.content)
+    statuses = {name: node.status for name, node in (await workflow_statuses(context.api, run)).items()}
+    running = [name for name, state in statuses.items() if state not in TERMINAL]
+    result = overall(list(statuses.values()))
+    if status == "Terminated" and not running and result in SUCCESS | FAILURE:
+        raise Conflict(f"status: PipelineRun {run.id} is {result}: there is nothing to end")
+    for name in running:
+        workflow = run.workflows[name]
+        if not may(context.access, "terminate", run, workflow):
+            raise Forbidden(
+                f"workflows.{name}: is a running {workflow.kind}, and the token lacks "
+                f"{PLURALS[workflow.kind]}/terminate for it",
+                field=f"workflows.{name}",
+            )
+    # The run itself ends after them: where the process dies in between, a repeat ends the others.
+    origin = context.command_origin()
+    _check_revision(entity, origin.headers.get("if-match"))
+    for name in running:
+        # A workflow may have ended, or been forgotten, in the meantime.
+        with suppress(Conflict, NotFound):
+            workflow = run.workflows[name]
+            await terminate_entity(context, workflow.kind, workflow.id, without_condition(origin))
+    return f"{len(running)} running workflow{'s' * (len(running) > 1)} ended with it" if running else None
+
+
+def _check_revision(run: EntitySummary, expected: str | None) -> None:
+    """Raise Conflict for a run that has changed, before its workflows end: the run's own command comes after them."""
+    revision = (run.content.get("metadata") or {}).get("revision")
+    if expected not in {None, "", "*", revision}:
+        raise Conflict(f"If-Match: the revision is {revision}, not {expected}", field="If-Match")
+
+
+def without_condition(origin: CommandOrigin) -> CommandOrigin:
+    """Return the origin without the request's If-Match, which is about the revision of another entity."""
+    return replace(origin, headers={**origin.headers, "if-match": ""})
+
+
+async def terminate_entity(context: RequestContext, kind: str, id: str, origin: CommandOrigin) -> bytes:
+    """Set the status of an entity to Terminated; return its JSON. Raises Conflict, NotFound."""
+    patch = StatusPatch(status="Terminated", reason="TerminateCommand", message=None)
+    data = StatusData(id=id, kind=kind, attributes=patch)
+    return await context.api.commands.edit(UpdateEntityStatus(data=data), origin, context.now)

@@ -1,0 +1,19 @@
+"""Routes of quotas: one sets a quota, the others are those of every kind, without documentation."""
+
+from collections.abc import Iterator
+
+from steelyard.api.entities.collection import Kept
+from steelyard.api.entities.routes import entity_routes
+from steelyard.api.http.access import Grant
+from steelyard.api.http.routing import Route
+from steelyard.api.quotas.setting import put
+from steelyard.schema.quota import StoredQuota
+from steelyard.schema.requests import QuotaCreateRequest
+
+
+def quota_routes() -> Iterator[Route]:
+    quotas, check = Kept(kind="Quota"), Grant("quotas", "create")
+    yield Route(
+        "POST", quotas.path, check, put, "Set: Quota", QuotaCreateRequest, StoredQuota, errors=(409, 503)
+    )
+    yield from entity_routes(quotas, documented=False)

@@ -1,0 +1,57 @@
+"""Handler that sets a quota. There is one of each principal, resource and flavor, whose limit changes."""
+
+import re
+
+from starlette.responses import Response
+
+from steelyard.accounts.quota_settings import GLOBAL, LONGEST
+from steelyard.accounts.set_quotas import CREATED, created_kinds
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.errors import Forbidden, Invalid
+from steelyard.api.http.responses import json_response
+from steelyard.schema.commands import PutQuota
+from steelyard.schema.entities import PLURALS
+from steelyard.schema.quota import SYSTEM, Quota
+from steelyard.schema.requests import QuotaCreateRequest
+from steelyard.schema.resources import LABEL_VALUE_PATTERN
+from steelyard.schema.status import WITH_WORKFLOW
+
+_ACCOUNT = re.compile(LABEL_VALUE_PATTERN)
+
+
+async def put(context: RequestContext) -> Response:
+    """The quota as it is now. It counts once the orchestrator has read it; what is admitted goes on."""
+    request = await context.body(QuotaCreateRequest)
+    _check(request)
+    if not context.access.allows("quotas", "create", SYSTEM, request.key):
+        raise Forbidden(f"the token lacks quotas/create for account {SYSTEM!r}, which owns quotas")
+    fields = request.dump() | {"id": request.key, "status": "Ready"}
+    quota = Quota.parse({**fields, "creationTime": context.now, "lastTransitionTime": context.now})
+    command = PutQuota(data=quota)
+    return json_response(await context.api.commands.edit(command, context.command_origin(), context.now))
+
+
+def _check(request: QuotaCreateRequest) -> None:
+    """Raise Invalid for a quota that would never count."""
+    whose, _, account = request.principal.partition("/")
+    if request.principal != GLOBAL and (whose != "accounts" or not _ACCOUNT.fullmatch(account)):
+        raise Invalid(
+            f"principal: {request.principal!r} should be {GLOBAL} or accounts/<account>", field="principal"
+        )
+    if request.duration and request.duration > LONGEST:
+        raise Invalid(
+            f"duration: {request.duration} should be at most {LONGEST.days} days: older admissions are not remembered",
+            field="duration",
+        )
+    if not request.resource.endswith(CREATED):
+        return
+    if not created_kinds(request.resource):
+        plurals = sorted(PLURALS[kind] for kind in WITH_WORKFLOW)
+        raise Invalid(
+            f"resource: creations are counted of {', '.join(plurals)}, and of all of them as workflows{CREATED}",
+            field="resource",
+        )
+    if not request.duration:
+        raise Invalid(
+            "duration: is missing; creations are counted within a time, by the flavor Rate", field="duration"
+        )

@@ -1,0 +1,157 @@
+"""Submissions: a team hands in an entity for a task, and a run of the task's pipeline assesses it.
+
+The run belongs to the task's account, and is created with the submission, all or none. A submission beyond the limit of
+its cycle is kept as an Error with its reason, as the published platform does; its run and workflows are created
+as failed.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from steelyard.api.challenges.loading import challenge_of_path, task_of
+from steelyard.api.challenges.roles import organises, role_in, sees
+from steelyard.api.commands.commands import derived_id
+from steelyard.api.entities.creation import NewEntity
+from steelyard.api.entities.loading import load, parse
+from steelyard.api.entities.references import resolve
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.errors import Conflict, Forbidden, Invalid, NotFound, NotImplementedYet
+from steelyard.api.pipelines.runs import entities_of_run
+from steelyard.api.submissions.cycles import EXCEEDED, counted_submissions, cycle_of, is_exempt
+from steelyard.api.submissions.lending import with_lent_rights
+from steelyard.schema.challenge import Challenge
+from steelyard.schema.challenge_task import ChallengeTask
+from steelyard.schema.entities import ENTITIES, AnyEntity
+from steelyard.schema.requests import PipelineRunRequest, ResubmissionRequest, SubmissionCreateRequest
+from steelyard.schema.status import failure_status
+from steelyard.schema.submission import Submission
+from steelyard.schema.team import Team
+
+
+async def submission(
+    context: RequestContext, request: SubmissionCreateRequest, new: NewEntity
+) -> Sequence[AnyEntity]:
+    """Return the submission, its run and the run's workflows."""
+    challenge = await challenge_of_path(context)
+    task = task_of(challenge, context.values["task"])
+    await _check_open(context, challenge, task)
+    content = {"team": request.team, "submission": request.submission.dump()}
+    return await _entities(context, challenge, task, content, new)
+
+
+async def resubmission(
+    context: RequestContext, request: ResubmissionRequest, new: NewEntity
+) -> Sequence[AnyEntity]:
+    """Return a new submission of what was submitted before, for the same team and task."""
+    before = await _earlier(context)
+    if request.steps is not None:
+        raise NotImplementedYet(
+            "steps: single steps cannot be run again yet; without `steps`, all of them run again"
+        )
+    json = await context.api.entities.get("Challenge", before.challenge)
+    if json is None:
+        raise NotFound(f"challenge: there is no Challenge {before.challenge}")
+    challenge = parse("Challenge", json)
+    assert isinstance(challenge, Challenge)
+    task = task_of(challenge, before.task)
+    if not organises(context, challenge.account, challenge.id):
+        await _check_open(context, challenge, task)
+    content = {
+        "team": before.team,
+        "submission": before.submission.dump(),
+        "resubmissionOf": before.id,
+    }
+    return await _entities(context, challenge, task, content, new)
+
+
+async def turn_of_submission(context: RequestContext, request: SubmissionCreateRequest) -> str:
+    """Return the task and team whose submissions are counted one after the other."""
+    return f"{context.values['task']}/{request.team}"
+
+
+async def turn_of_resubmission(context: RequestContext, request: ResubmissionRequest) -> str:
+    before = await _earlier(context)
+    return f"{before.task}/{before.team}"
+
+
+async def _earlier(context: RequestContext) -> Submission:
+    before = await load(context)
+    assert isinstance(before, Submission)
+    return before
+
+
+async def _check_open(context: RequestContext, challenge: Challenge, task: ChallengeTask) -> None:
+    """Raise Forbidden where the caller's role may not submit, Conflict before the task opens and after it closes."""
+    needed, schedule = task.rules.visibility.submit, task.rules.schedule
+    role = await role_in(context, challenge.account, challenge.id)
+    if needed == "hidden" or (needed == "reviewer" and not sees(role, needed)):
+        raise Forbidden(f"rules.visibility.submit: is {needed}: the token may not submit to this task")
+    if schedule.openingTime and context.now < schedule.openingTime:
+        raise Conflict(f"rules.schedule.openingTime: the task opens at {schedule.openingTime.isoformat()}")
+    if schedule.closingTime and context.now >= schedule.closingTime:
+        raise Conflict(f"rules.schedule.closingTime: the task closed at {schedule.closingTime.isoformat()}")
+
+
+async def _entities(
+    context: RequestContext,
+    challenge: Challenge,
+    task: ChallengeTask,
+    content: dict[str, Any],
+    new: NewEntity,
+) -> Sequence[AnyEntity]:
+    team = await _team(context, challenge, str(content["team"]))
+    id, kind = content["submission"]["id"], content["submission"]["kind"]
+    if kind != task.submissionStructure.submissionKind:
+        raise Invalid(
+            f"submission.kind: is {kind}; this task takes the kind {task.submissionStructure.submissionKind}",
+            field="submission.kind",
+        )
+    await resolve(context, ENTITIES[kind], id, "submission.id")
+    run_id = derived_id("submission", new.id, "run")
+    fields = {**content, "challenge": challenge.id, "task": task.id, "pipelineRun": run_id}
+    new_submission = new.entity(Submission, fields)
+    run = PipelineRunRequest(
+        account=task.account,
+        pipeline=task.assessment,
+        arguments={task.submissionStructure.pipelineKeyword: id},
+    )
+    privileged: dict[str, object] = {"securityContext": new_submission.securityContext.dump()}
+    new_run = NewEntity(run_id, task.account, new.now, privileged)
+    workflows = await entities_of_run(with_lent_rights(context, task.account), run, new_run)
+    message = await _beyond(context, task, team, new_submission)
+    entities = (new_submission, *workflows)
+    return entities if message is None else [_failed(entity, message) for entity in entities]
+
+
+async def _team(context: RequestContext, challenge: Challenge, id: str) -> Team:
+    team = await resolve(context, Team, id, "team")
+    if team.challenge != challenge.id:
+        raise Invalid(
+            f"team: {id} is a team of the challenge {team.challenge}, and the task belongs to {challenge.id}",
+            field="team",
+        )
+    if team.status != "Active":
+        raise Forbidden(f"team: {id} is {team.status}; only Active teams may submit", field="team")
+    return team
+
+
+async def _beyond(
+    context: RequestContext, task: ChallengeTask, team: Team, submission: Submission
+) -> str | None:
+    """Return why the submission is beyond the limit of its cycle; None for one within it."""
+    schedule = task.rules.schedule
+    if is_exempt(submission.securityContext.ignoreQuotas, team):
+        return None
+    cycle, limit = cycle_of(schedule, context.now), schedule.submissionLimitPerCycle
+    # A repeat is not counted against itself.
+    others = [
+        id for id in await counted_submissions(context.api.entities, task, team, cycle) if id != submission.id
+    ]
+    if len(others) < limit:
+        return None
+    return f"Submission limit exceeded: {len(others)}/{limit} of this cycle, which ends at {cycle.end.isoformat()}"
+
+
+def _failed(entity: AnyEntity, message: str) -> AnyEntity:
+    change = {"status": failure_status(entity.kind), "reason": EXCEEDED, "message": message}
+    return entity.model_copy(update=change)
