@@ -4,17 +4,21 @@ The methods' docstrings stand there; requests and flows are described once for b
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from steelyard.client.calls import Calls, Grants, Request
+from steelyard.client.calls import Calls, Grants, Request, Workflow
 from steelyard.client.collections import (
     WAIT_SECONDS,
     Accounts,
     Collection,
     Datasets,
+    Families,
     InferenceSessions,
+    PipelineRuns,
+    Quotas,
+    SafetyCases,
     Uploaded,
 )
 from steelyard.client.files import Paths, by_name
@@ -25,20 +29,27 @@ from steelyard.client.transport import AsyncTransport
 from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import (
     InferenceSessionAndToken,
+    PipelineRunStatus,
     QuarantinedEntity,
     Status,
     WorkflowLogsResponse,
     WorkflowProgress,
 )
 from steelyard.schema.base import DocumentationBase, DyffEntity
+from steelyard.schema.curve import Curve
 from steelyard.schema.dataset import Dataset
+from steelyard.schema.family import Family
 from steelyard.schema.inference_session import InferenceSession
+from steelyard.schema.pipeline_run import PipelineRun
+from steelyard.schema.quota import StoredQuota
+from steelyard.schema.safety_case import SafetyCase
+from steelyard.schema.score import Score
 
 E = TypeVar("E", bound=DyffEntity)
 A = TypeVar("A", bound=type)
 
 
-def _documented_by(sync: type) -> Callable[[A], A]:
+def documented_by(sync: type) -> Callable[[A], A]:
     """Give the methods of a class the docstrings of the sync class."""
 
     def copy_docstrings(kind: A) -> A:
@@ -50,7 +61,7 @@ def _documented_by(sync: type) -> Callable[[A], A]:
     return copy_docstrings
 
 
-@_documented_by(Collection)
+@documented_by(Collection)
 class AsyncCollection(Generic[E]):
     """Entities of one kind."""
 
@@ -105,7 +116,7 @@ class AsyncCollection(Generic[E]):
         return await self._transport.send(self._calls.logs(id, since, limit))
 
 
-@_documented_by(Uploaded)
+@documented_by(Uploaded)
 class AsyncUploaded(AsyncCollection[E]):
     """Entities whose files the client uploads."""
 
@@ -142,7 +153,7 @@ class AsyncUploaded(AsyncCollection[E]):
         )
 
 
-@_documented_by(Datasets)
+@documented_by(Datasets)
 class AsyncDatasets(AsyncUploaded[Dataset]):
     """Rows that never change once they are Ready."""
 
@@ -150,7 +161,7 @@ class AsyncDatasets(AsyncUploaded[Dataset]):
         return await self.create_from_folder(by_name(files), account=account, name=name, **more)
 
 
-@_documented_by(InferenceSessions)
+@documented_by(InferenceSessions)
 class AsyncInferenceSessions(AsyncCollection[InferenceSession]):
     """Replicas that run for a while."""
 
@@ -169,7 +180,42 @@ class AsyncInferenceSessions(AsyncCollection[InferenceSession]):
         return await self._transport.run(self._flows.infer(id, endpoint, body, token))
 
 
-@_documented_by(Accounts)
+@documented_by(Families)
+class AsyncFamilies(AsyncCollection[Family]):
+    """Versions of what is the same for people."""
+
+    async def edit_members(self, id: str, members: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._transport.send(self._calls.edit_members(id, members))
+
+
+@documented_by(SafetyCases)
+class AsyncSafetyCases(AsyncCollection[SafetyCase]):
+    """Pages with scores and curves that methods make."""
+
+    async def scores(self, id: str) -> list[Score]:
+        return await self._transport.send(self._calls.scores(id))
+
+    async def curves(self, id: str) -> list[Curve]:
+        return await self._transport.send(self._calls.curves(id))
+
+
+@documented_by(PipelineRuns)
+class AsyncPipelineRuns(AsyncCollection[PipelineRun]):
+    """Runs of pipelines."""
+
+    async def create(
+        self, request: Request = None, *, idempotency_key: str | None = None, **fields: Any
+    ) -> PipelineRun:
+        return await self._transport.send(self._calls.run(request, fields, idempotency_key))
+
+    async def status(self, id: str) -> PipelineRunStatus:
+        return await self._transport.send(self._calls.run_status(id))
+
+    async def workflows(self, id: str) -> dict[str, Workflow]:
+        return await self._transport.send(self._calls.run_workflows(id))
+
+
+@documented_by(Accounts)
 class AsyncAccounts:
     """Accounts that own entities, and their permissions."""
 
@@ -212,6 +258,38 @@ class AsyncAccounts:
 
     async def revoke(self, id: str, key: str | None = None) -> None:
         await self._transport.send(self._calls.revoke(id, key))
+
+
+@documented_by(Quotas)
+class AsyncQuotas:
+    """Limits on what principals may use of resources."""
+
+    def __init__(self, calls: Calls[StoredQuota], transport: AsyncTransport) -> None:
+        self._calls, self._transport = calls, transport
+
+    async def set(
+        self,
+        principal: str,
+        resource: str,
+        limit: str,
+        *,
+        duration: timedelta | None = None,
+        epoch: datetime | None = None,
+    ) -> StoredQuota:
+        return await self._transport.send(self._calls.set_quota(principal, resource, limit, duration, epoch))
+
+    async def get(self, id: str) -> StoredQuota:
+        return await self._transport.send(self._calls.get(id))
+
+    async def query(self, **filters: Any) -> AsyncIterator[StoredQuota]:
+        for quota in await self._transport.send(self._calls.all(filters)):
+            yield quota
+
+    async def delete(self, id: str) -> Status:
+        return await self._transport.send(self._calls.delete(id))
+
+    async def label(self, id: str, labels: Mapping[str, str | None]) -> None:
+        await self._transport.send(self._calls.label(id, labels))
 
 
 class AsyncQuarantine:

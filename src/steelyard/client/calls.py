@@ -2,11 +2,11 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, Generic, TypeVar
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from steelyard.client.call import Call
 from steelyard.client.pages import listed, query_params
@@ -15,6 +15,7 @@ from steelyard.schema.answers import (
     ArtifactURL,
     EvidenceLinks,
     InferenceSessionAndToken,
+    PipelineRunStatus,
     QuarantinedEntity,
     Status,
     StorageSignedURL,
@@ -22,9 +23,17 @@ from steelyard.schema.answers import (
     WorkflowProgress,
 )
 from steelyard.schema.base import DocumentationBase, DyffEntity
+from steelyard.schema.curve import Curve
+from steelyard.schema.evaluation import Evaluation
+from steelyard.schema.measurement import Measurement
+from steelyard.schema.quota import StoredQuota
+from steelyard.schema.safety_case import SafetyCase
+from steelyard.schema.score import Score
 
-E = TypeVar("E", bound=DyffEntity | Account | QuarantinedEntity)
+E = TypeVar("E", bound=DyffEntity | Account | QuarantinedEntity | StoredQuota)
 Fields = Mapping[str, Any]
+Workflow = Annotated[Evaluation | Measurement | SafetyCase, Field(discriminator="kind")]
+"""An entity that a run of a pipeline creates."""
 Request = BaseModel | Fields | None
 Grants = Sequence[AccessGrant | Mapping[str, Any]]
 
@@ -124,6 +133,29 @@ class Calls(Generic[E]):
         path = self.of(id, "logs", "workflow")
         return Call("GET", path, WorkflowLogsResponse, params=params, seconds=LOG_SECONDS)
 
+    # ---- families, safety cases, pipelines
+
+    def edit_members(self, id: str, members: Mapping[str, Any]) -> Call[dict[str, Any]]:
+        body = {"members": {tag: json_of(member) for tag, member in members.items()}}
+        return Call("PATCH", self.of(id, "members"), dict[str, Any], json=body, headers=keyed())
+
+    def scores(self, id: str) -> Call[list[Score]]:
+        return Call("GET", self.of(id, "scores"), list[Score])
+
+    def curves(self, id: str) -> Call[list[Curve]]:
+        return Call("GET", self.of(id, "curves"), list[Curve])
+
+    def run(self, request: Request, fields: Fields, key: str | None) -> Call[E]:
+        body = body_of(request, fields)
+        path = f"/pipelines/{quote(str(body.get('pipeline', '')), safe='')}/runs"
+        return post(path, self.entity, body, key)
+
+    def run_status(self, id: str) -> Call[PipelineRunStatus]:
+        return Call("GET", self.of(id, "status"), PipelineRunStatus)
+
+    def run_workflows(self, id: str) -> Call[dict[str, Workflow]]:
+        return Call("GET", self.of(id, "workflows"), dict[str, Workflow])
+
     # ---- inference sessions
 
     def create_session(
@@ -156,6 +188,22 @@ class Calls(Generic[E]):
         repeatable = word != "drop"
         params = query_params({"consumer": consumer})
         return Call("PUT", self.of(id, word), Status, params, repeatable=repeatable)
+
+    # ---- quotas
+
+    def set_quota(
+        self,
+        principal: str,
+        resource: str,
+        limit: str,
+        duration: timedelta | None,
+        epoch: datetime | None,
+    ) -> Call[E]:
+        fields = {"principal": principal, "resource": resource, "limit": limit, "epoch": epoch}
+        if duration is None:
+            return post(self.path, self.entity, body_of(None, {**fields, "flavor": "Total"}))
+        seconds = f"PT{duration.total_seconds():f}S"
+        return post(self.path, self.entity, body_of(None, {**fields, "flavor": "Rate", "duration": seconds}))
 
     # ---- backup
 

@@ -5,23 +5,34 @@ from typing import Self
 
 import httpx
 
+from steelyard.client.async_challenges import AsyncChallenges, AsyncSubmissions, AsyncTeams
 from steelyard.client.async_collections import (
     AsyncAccounts,
     AsyncBackup,
     AsyncCollection,
     AsyncDatasets,
+    AsyncFamilies,
     AsyncInferenceSessions,
+    AsyncPipelineRuns,
     AsyncQuarantine,
+    AsyncQuotas,
+    AsyncSafetyCases,
     AsyncUploaded,
 )
 from steelyard.client.calls import Calls
+from steelyard.client.challenge_calls import ChallengeCalls, SubmissionCalls, TeamCalls
+from steelyard.client.challenges import Challenges, Submissions, Teams
 from steelyard.client.collections import (
     Accounts,
     Backup,
     Collection,
     Datasets,
+    Families,
     InferenceSessions,
+    PipelineRuns,
     Quarantine,
+    Quotas,
+    SafetyCases,
     Uploaded,
 )
 from steelyard.client.connection import Connection, find
@@ -31,13 +42,24 @@ from steelyard.schema.account import Account
 from steelyard.schema.answers import QuarantinedEntity
 from steelyard.schema.audit import Audit, AuditProcedure
 from steelyard.schema.base import DyffEntity
+from steelyard.schema.challenge import Challenge
+from steelyard.schema.concern import Hazard, UseCase
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.evaluation import Evaluation
+from steelyard.schema.family import Family
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession
+from steelyard.schema.measurement import Measurement
+from steelyard.schema.method import Method
 from steelyard.schema.model import Model
 from steelyard.schema.module import Module
+from steelyard.schema.pipeline import Pipeline
+from steelyard.schema.pipeline_run import PipelineRun
+from steelyard.schema.quota import StoredQuota
 from steelyard.schema.report import Report
+from steelyard.schema.safety_case import SafetyCase
+from steelyard.schema.submission import Submission
+from steelyard.schema.team import Team
 
 
 class Client:
@@ -71,6 +93,18 @@ class Client:
         self.reports = Collection(Calls("reports", Report), transport)
         self.auditprocedures = Collection(Calls("auditprocedures", AuditProcedure), transport)
         self.audits = Collection(Calls("audits", Audit), transport)
+        self.methods = Collection(Calls("methods", Method), transport)
+        self.measurements = Collection(Calls("measurements", Measurement), transport)
+        self.safetycases = SafetyCases(Calls("safetycases", SafetyCase), transport)
+        self.families = Families(Calls("families", Family), transport)
+        self.usecases = Collection(Calls("usecases", UseCase), transport)
+        self.hazards = Collection(Calls("hazards", Hazard), transport)
+        self.pipelines = Collection(Calls("pipelines", Pipeline), transport)
+        self.pipelineruns = PipelineRuns(Calls("pipelines/runs", PipelineRun), transport)
+        self.challenges = Challenges(ChallengeCalls("challenges", Challenge), transport)
+        self.teams = Teams(TeamCalls("teams", Team), transport)
+        self.submissions = Submissions(SubmissionCalls("submissions", Submission), transport)
+        self.quotas = Quotas(Calls("quotas", StoredQuota), transport)
         self.backup = Backup(Calls("backup", DyffEntity), transport)
         self.quarantine = Quarantine(Calls("quarantine", QuarantinedEntity), transport)
 
@@ -122,6 +156,18 @@ class AsyncClient:
         self.reports = AsyncCollection(Calls("reports", Report), transport)
         self.auditprocedures = AsyncCollection(Calls("auditprocedures", AuditProcedure), transport)
         self.audits = AsyncCollection(Calls("audits", Audit), transport)
+        self.methods = AsyncCollection(Calls("methods", Method), transport)
+        self.measurements = AsyncCollection(Calls("measurements", Measurement), transport)
+        self.safetycases = AsyncSafetyCases(Calls("safetycases", SafetyCase), transport)
+        self.families = AsyncFamilies(Calls("families", Family), transport)
+        self.usecases = AsyncCollection(Calls("usecases", UseCase), transport)
+        self.hazards = AsyncCollection(Calls("hazards", Hazard), transport)
+        self.pipelines = AsyncCollection(Calls("pipelines", Pipeline), transport)
+        self.pipelineruns = AsyncPipelineRuns(Calls("pipelines/runs", PipelineRun), transport)
+        self.challenges = AsyncChallenges(ChallengeCalls("challenges", Challenge), transport)
+        self.teams = AsyncTeams(TeamCalls("teams", Team), transport)
+        self.submissions = AsyncSubmissions(SubmissionCalls("submissions", Submission), transport)
+        self.quotas = AsyncQuotas(Calls("quotas", StoredQuota), transport)
         self.backup = AsyncBackup(Calls("backup", DyffEntity), transport)
         self.quarantine = AsyncQuarantine(Calls("quarantine", QuarantinedEntity), transport)
 

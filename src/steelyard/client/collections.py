@@ -5,11 +5,11 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from steelyard.client.calls import Calls, Grants, Request
+from steelyard.client.calls import Calls, Grants, Request, Workflow
 from steelyard.client.files import Paths, by_name
 from steelyard.client.flows import Evidence, Flows, UploadOptions
 from steelyard.client.pages import Pages
@@ -18,14 +18,21 @@ from steelyard.client.transport import Transport
 from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import (
     InferenceSessionAndToken,
+    PipelineRunStatus,
     QuarantinedEntity,
     Status,
     WorkflowLogsResponse,
     WorkflowProgress,
 )
 from steelyard.schema.base import DocumentationBase, DyffEntity
+from steelyard.schema.curve import Curve
 from steelyard.schema.dataset import Dataset
+from steelyard.schema.family import Family
 from steelyard.schema.inference_session import InferenceSession
+from steelyard.schema.pipeline_run import PipelineRun
+from steelyard.schema.quota import StoredQuota
+from steelyard.schema.safety_case import SafetyCase
+from steelyard.schema.score import Score
 
 E = TypeVar("E", bound=DyffEntity)
 WAIT_SECONDS = 3600.0
@@ -195,6 +202,47 @@ class InferenceSessions(Collection[InferenceSession]):
         return self._transport.run(self._flows.infer(id, endpoint, body, token))
 
 
+class Families(Collection[Family]):
+    """Versions of what is the same for people."""
+
+    def edit_members(self, id: str, members: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Set the entities of tags, such as `{"v1": {"entity": {"id": …, "kind": "Dataset"}}}`; None removes a tag.
+
+        Return all members. Raises Invalid for an entity of another kind than the family's.
+        """
+        return self._transport.send(self._calls.edit_members(id, members))
+
+
+class SafetyCases(Collection[SafetyCase]):
+    """Pages with scores and curves that methods make."""
+
+    def scores(self, id: str) -> list[Score]:
+        """Return the scores of the safety case."""
+        return self._transport.send(self._calls.scores(id))
+
+    def curves(self, id: str) -> list[Curve]:
+        """Return the curves of the safety case."""
+        return self._transport.send(self._calls.curves(id))
+
+
+class PipelineRuns(Collection[PipelineRun]):
+    """Runs of pipelines."""
+
+    def create(
+        self, request: Request = None, *, idempotency_key: str | None = None, **fields: Any
+    ) -> PipelineRun:
+        """Run a pipeline: `create(account=…, pipeline=<id>, arguments={…})`. Raises Invalid, which names the field."""
+        return self._transport.send(self._calls.run(request, fields, idempotency_key))
+
+    def status(self, id: str) -> PipelineRunStatus:
+        """Return the status of the run and of each of its workflows; the run's entity does not follow them."""
+        return self._transport.send(self._calls.run_status(id))
+
+    def workflows(self, id: str) -> dict[str, Workflow]:
+        """Return the workflows of the run, by the names of the pipeline's nodes."""
+        return self._transport.send(self._calls.run_workflows(id))
+
+
 class Accounts:
     """Accounts that own entities, and their permissions."""
 
@@ -251,6 +299,46 @@ class Accounts:
     def revoke(self, id: str, key: str | None = None) -> None:
         """End one key, or all keys."""
         self._transport.send(self._calls.revoke(id, key))
+
+
+class Quotas:
+    """Limits on what principals may use of resources."""
+
+    def __init__(self, calls: Calls[StoredQuota], transport: Transport) -> None:
+        self._calls, self._transport = calls, transport
+
+    def set(
+        self,
+        principal: str,
+        resource: str,
+        limit: str,
+        *,
+        duration: timedelta | None = None,
+        epoch: datetime | None = None,
+    ) -> StoredQuota:
+        """Set the limit of a principal, `__global__` or accounts/<account>, on a resource; return the quota.
+
+        `limit` is a Kubernetes quantity or Unlimited. With a `duration` the quota is a rate: so much within this time,
+        which slides, or without sliding in cycles from `epoch` on. Without, it is what may be held at once. It counts
+        in place of the setting of the platform. Raises Invalid, Forbidden.
+        """
+        return self._transport.send(self._calls.set_quota(principal, resource, limit, duration, epoch))
+
+    def get(self, id: str) -> StoredQuota:
+        """Return the quota. Raises NotFound."""
+        return self._transport.send(self._calls.get(id))
+
+    def query(self, **filters: Any) -> Iterator[StoredQuota]:
+        """Yield the quotas; `principal`, `resource` and `flavor` (Total, Rate) select some."""
+        yield from self._transport.send(self._calls.all(filters))
+
+    def delete(self, id: str) -> Status:
+        """Delete the quota: from now on the setting of the platform counts."""
+        return self._transport.send(self._calls.delete(id))
+
+    def label(self, id: str, labels: Mapping[str, str | None]) -> None:
+        """Set labels; None removes a label, others stay."""
+        self._transport.send(self._calls.label(id, labels))
 
 
 class Quarantine:

@@ -61,6 +61,12 @@ class WorkflowFailed(ClientError):
         self.entity = entity
 
 
+class NothingToWaitFor(ClientError, UsageError):
+    """An entity's own status never tells a success; the message says what to ask instead."""
+
+    exit_code = 2
+
+
 class WaitTimeout(ClientError, TimeoutError):
     """An entity has not ended in time; the message says what it waits for, `entity` is its last state."""
 

@@ -27,11 +27,19 @@ _SERVICE = {
     "model": "inferenceService.model.id",
     "modelName": "inferenceService.model.name",
 }
+_ANALYSIS = {
+    "method": "method.id",
+    "methodName": "method.name",
+    **{name: f"scope.{name}" for name in ("dataset", "evaluation", "inferenceService", "model")},
+}
 NESTED: Mapping[str, Mapping[str, str]] = {
     "InferenceService": {"model": "model.id", "modelName": "model.name"},
     "InferenceSession": _SERVICE,
     "Evaluation": {name: f"inferenceSession.{path}" for name, path in _SERVICE.items()},
     "Report": {"report": "rubric"},
+    "Method": {"outputKind": "output.kind"},
+    "Measurement": _ANALYSIS,
+    "SafetyCase": _ANALYSIS,
 }
 """Paths of values, by kind and order, for orders that are not named as the entity's field."""
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard.client.conftest import Ask
-from steelyard.client.errors import NotFound, Unreachable, WaitTimeout, WorkflowFailed
+from steelyard.client.errors import NotFound, NothingToWaitFor, Unreachable, WaitTimeout, WorkflowFailed
 from steelyard.client.retries import Retries
 from steelyard.client.test_client import FIELDS
 from steelyard.client.waiting import AWAY_SECONDS, FIRST_PAUSE, LONGEST_PAUSE, Waiting
@@ -24,6 +24,15 @@ def make_entity(
     own: dict[str, dict[str, Any]] = {
         "Audit": {"auditProcedure": "p", "inferenceService": "s"},
         "InferenceSession": {"inferenceService": service},
+        "PipelineRun": {"pipeline": "p", "workflows": {}},
+        "Submission": {
+            "team": "t",
+            "submission": {"id": "s", "kind": "Model"},
+            "challenge": "c",
+            "task": "t",
+            "pipelineRun": "r",
+        },
+        "Team": {"challenge": "c", "name": "t", "members": {}, "affiliations": {}},
     }
     said = {"status": status, "reason": reason, "message": message}
     return entity_of(
@@ -60,6 +69,8 @@ ENDS = {
     "an error": ("Error", "Audit", None, WorkflowFailed),
     "deleted": ("Deleted", "Audit", None, WorkflowFailed),
     "terminated": ("Terminated", "Audit", None, WorkflowFailed),
+    "a run that was ended": ("Terminated", "PipelineRun", None, WorkflowFailed),
+    "a submission beyond the limit": ("Error", "Submission", None, WorkflowFailed),
     "a session that is ready": ("Admitted", "InferenceSession", True, None),
     "a session that was ended": ("Terminated", "InferenceSession", None, WorkflowFailed),
 }
@@ -73,6 +84,15 @@ def test_how_a_wait_ends(status: str, kind: str, ready: bool | None, error: type
         return
     with pytest.raises(error, match=f"{kind} a+ is {status}: Reason: words"):
         waiting.observe(entity, 0, ready=ready)
+
+
+NO_END = {"PipelineRun": "Created", "Submission": "Created", "Team": "Active"}
+
+
+@pytest.mark.parametrize(("kind", "status"), NO_END.items(), ids=NO_END)
+def test_what_shows_no_success_is_not_waited_for(kind: str, status: str) -> None:
+    with pytest.raises(NothingToWaitFor, match=f"{kind} a+ is {status}, which shows no success: "):
+        Waiting[Any](until=10).observe(make_entity(status, kind=kind), 0)
 
 
 @pytest.mark.parametrize(("status", "ready"), [("Created", None), ("Admitted", False), ("Admitted", None)])

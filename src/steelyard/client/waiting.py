@@ -4,13 +4,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from steelyard.client.errors import ClientError, WaitTimeout, WorkflowFailed
+from steelyard.client.errors import ClientError, NothingToWaitFor, WaitTimeout, WorkflowFailed
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.status import SUCCESS, TERMINAL
 
 E = TypeVar("E", bound=DyffEntity)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 _MISSING_REASONS = {"WaitingForUpload": "its files have to be uploaded and finalized"}
+_ENDS_ELSEWHERE = {
+    "PipelineRun": "ask client.pipelineruns.status(id), or wait for its workflows",
+    "Submission": "ask client.pipelineruns.status(…) for its pipelineRun, or wait for the run's workflows",
+    "Team": "the challenge's organiser approves it",
+}
+"""Kinds whose own status tells no success, and what to do instead."""
 AWAY_SECONDS = 60.0
 """Time without an answer after which the platform is taken for gone."""
 
@@ -28,7 +34,7 @@ class Waiting(Generic[E]):
     def observe(self, entity: E, now: float, *, ready: bool | None = None) -> float | None:
         """Return the seconds to the next request; None if the entity has ended well.
 
-        `ready` tells whether a replica of a session answers. Raises WorkflowFailed, WaitTimeout.
+        `ready` tells whether a replica of a session answers. Raises WorkflowFailed, WaitTimeout, and NothingToWaitFor.
         """
         before, self.last, self._away_since = self.last, entity, None
         if before is None or _state(before) != _state(entity):
@@ -39,6 +45,8 @@ class Waiting(Generic[E]):
             return None
         if entity.status in TERMINAL:
             raise WorkflowFailed(f"{_named(entity)} is {entity.status}: {_why(entity)}", entity)
+        if hint := _ENDS_ELSEWHERE.get(getattr(entity, "kind", "")):
+            raise NothingToWaitFor(f"{_named(entity)} is {entity.status}, which shows no success: {hint}")
         if now >= self.until:
             raise WaitTimeout(
                 f"{_named(entity)} has not ended in time: it is {entity.status}: {_why(entity)}", entity
