@@ -9,7 +9,7 @@ compacted topic keeps the newest record of each key, and a record without a valu
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from steelyard.errors import ContentError, EngineError, SteelyardError
 
@@ -28,6 +28,9 @@ WAITING = "workflows.waiting"
 """Messages of entities in quarantine, in their order."""
 HORIZON = "workflows.horizon"
 """Up to where tombstones of the state have expired, of each partition; compacted."""
+
+AGGREGATOR = "workflows-aggregator"
+"""Group of the aggregators, which share the partitions of `EVENTS`."""
 
 COMPACTED = frozenset({STATE, QUARANTINE, HORIZON})
 READ_BYTES = 1 << 20
@@ -48,6 +51,10 @@ class BadMessage(LogError, ContentError):
 
 class Fenced(LogError):
     """This member lost its partition to another one; nothing of the batch was written."""
+
+
+Prepared = Literal["made", "settings altered", "up to date"]
+"""Outcomes of making a log's topics ready."""
 
 
 class PartitionsDiffer(LogError):

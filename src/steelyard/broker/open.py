@@ -1,7 +1,7 @@
 """The log that an address names."""
 
 from steelyard.broker.in_memory import MemoryLog
-from steelyard.broker.log import PARTITIONS, Log, LogError, PartitionsDiffer
+from steelyard.broker.log import PARTITIONS, Log, LogError, PartitionsDiffer, Prepared
 from steelyard.broker.sqlite.log import open_sqlite_log
 
 
@@ -34,8 +34,8 @@ async def _open_kafka(url: str, partitions: int) -> Log:
     return await open_kafka_log(url, partitions)
 
 
-async def prepare_log(url: str, partitions: int = PARTITIONS) -> bool | None:
-    """Make the topics of a log in Kafka; return whether some were missing. None where nothing needs to be made.
+async def prepare_log(url: str, partitions: int = PARTITIONS) -> Prepared | None:
+    """Make the topics of a log in Kafka, or give those of an earlier version today's settings; None for other logs.
 
     Raises LogError.
     """

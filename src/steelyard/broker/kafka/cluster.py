@@ -14,12 +14,13 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from steelyard.broker.kafka.address import Address
+from steelyard.broker.kafka.rights import check_rights
 from steelyard.broker.log import COMPACTED, LogError
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ _COMMON = {
     # A replica that lacks confirmed records must never lead, even if no other one is left.
     "unclean.leader.election.enable": "false",
 }
+LAG = "max.compaction.lag.ms"
 _COMPACT = {
     "cleanup.policy": "compact",
     # Whoever was away for this long has to read everything again. The reaper says so far earlier (`HORIZON`).
@@ -49,7 +51,7 @@ _COMPACT = {
     "min.cleanable.dirty.ratio": "0.2",
     "segment.ms": str(24 * 3600 * 1000),
     # What a forgotten entity held is not to stay in the brokers' files until enough else was written.
-    "max.compaction.lag.ms": str(24 * 3600 * 1000),
+    LAG: str(24 * 3600 * 1000),
 }
 _KEEP = {
     "cleanup.policy": "delete",
@@ -62,12 +64,24 @@ _KEEP = {
 def wanted(topic: str) -> Mapping[str, str]:
     """Return the settings without which a topic could lose records."""
     names = ("cleanup.policy", "unclean.leader.election.enable")
-    compacted = topic in COMPACTED or topic == IDENTITY
-    kind, more = (
-        (_COMPACT, ("delete.retention.ms",)) if compacted else (_KEEP, ("retention.ms", "retention.bytes"))
-    )
-    settings = _COMMON | kind
+    more = ("delete.retention.ms",) if is_compacted(topic) else ("retention.ms", "retention.bytes")
+    settings = _COMMON | _kind(topic)
     return {name: settings[name] for name in (*names, *more)}
+
+
+def is_compacted(topic: str) -> bool:
+    return topic in COMPACTED or topic == IDENTITY
+
+
+def _kind(topic: str) -> dict[str, str]:
+    return _COMPACT if is_compacted(topic) else _KEEP
+
+
+def is_compacted_late(topic: str, settings: Mapping[str, str]) -> bool:
+    """Tell whether what was replaced may stay in the brokers' files for more than a day: earlier versions made such
+    topics.
+    """
+    return is_compacted(topic) and int(settings[LAG]) > int(_COMPACT[LAG])
 
 
 def reason(error: KafkaException | KafkaError) -> str:
@@ -133,7 +147,7 @@ class Cluster:
                 self.address.topic(name),
                 num_partitions=partitions,
                 replication_factor=replicas,
-                config=config | (_COMPACT if name in COMPACTED or name == IDENTITY else _KEEP),
+                config=config | _kind(name),
             )
             for name in names
         ]
@@ -143,6 +157,18 @@ class Cluster:
             if code(error) != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise self.error(error) from error
         await self._until_there(names)
+
+    async def compact_in_time(self, topics: Iterable[str]) -> bool:
+        """Alter topics that are compacted late; return whether there were some. Raises LogError."""
+        late = [topic for topic in topics if is_compacted_late(topic, await self.settings(topic))]
+        change = ConfigEntry(LAG, _COMPACT[LAG], incremental_operation=AlterConfigOpType.SET)
+        altered = [
+            ConfigResource(ResourceType.TOPIC, self.address.topic(topic), incremental_configs=[change])
+            for topic in late
+        ]
+        if altered:
+            await self._repeated(lambda: _all(self._admin.incremental_alter_configs(altered).values()))
+        return bool(altered)
 
     async def _until_there(self, names: Sequence[str]) -> None:
         """Wait until the brokers know the topics: the one that makes them answers before the others have heard."""
@@ -245,6 +271,10 @@ class Cluster:
         resource = ConfigResource(ResourceType.TOPIC, self.address.topic(topic))
         (entries,) = await self._repeated(lambda: _all(self._admin.describe_configs([resource]).values()))
         return {name: str(entry.value) for name, entry in entries.items()}
+
+    async def check_rights(self, topics: Sequence[str]) -> None:
+        """Return if the user may do all that the platform does. Raises LogError."""
+        await self._repeated(lambda: check_rights(self.address, self._admin, topics))
 
     async def copies(self, topic: str) -> tuple[int, int, int]:
         """Return the brokers, and the fewest replicas and replicas in sync of a topic's partitions."""

@@ -59,6 +59,8 @@ class Cursor:
             size = 0
             while len(taken) < limit:
                 if not self._kept:
+                    if taken:
+                        break  # the rest up to `end` may be markers of transactions, which a broker tells late
                     if self._paused:
                         self._tail.pause(self._place, paused=False)
                         self._paused = False

@@ -2,28 +2,28 @@
 
 import asyncio
 import secrets
-import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
-import orjson
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-
 from steelyard.broker.kafka.address import Address, parse
 from steelyard.broker.kafka.cluster import (
-    ANSWER_SECONDS,
     AWAY_SECONDS,
     IDENTITY,
-    TRANSIENT,
     Cluster,
-    code,
-    reason,
+    is_compacted_late,
     wanted,
 )
 from steelyard.broker.kafka.copies import Copy, CopyReader
 from steelyard.broker.kafka.cursor import Cursor
+from steelyard.broker.kafka.identity import (
+    MAKER,
+    Identity,
+    identity_message,
+    read_identity,
+    write_first_identity,
+)
 from steelyard.broker.kafka.inbox import KafkaInbox
 from steelyard.broker.kafka.messages import Outgoing, outgoing
 from steelyard.broker.kafka.tail import Tail
@@ -40,6 +40,7 @@ from steelyard.broker.log import (
     LogError,
     Message,
     PartitionsDiffer,
+    Prepared,
     Record,
 )
 from steelyard.broker.partition import partition_of
@@ -47,18 +48,6 @@ from steelyard.broker.partition import partition_of
 TOPICS = (*sorted(COMPACTED), EVENTS, OUTCOMES, DEAD, WAITING)
 METADATA_TRIES = 5
 MANY = 1 << 30
-MAKER = "maker"
-"""Name of the one producer that writes the log's identity: a later one fences an earlier one."""
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Id, epoch and shape of the log, as its own topic holds them."""
-
-    id: str
-    epoch: int
-    partitions: int
-    replicas: int
 
 
 async def open_kafka_log(url: str, partitions: int = PARTITIONS) -> "KafkaLog":
@@ -73,8 +62,8 @@ async def open_kafka_log(url: str, partitions: int = PARTITIONS) -> "KafkaLog":
     return KafkaLog(address, cluster, identity)
 
 
-async def prepare_kafka_log(url: str, partitions: int = PARTITIONS) -> bool:
-    """Make the topics that are not there, and the log's identity; return whether something was made.
+async def prepare_kafka_log(url: str, partitions: int = PARTITIONS) -> Prepared:
+    """Make the topics that are not there, and the log's identity; give those of an earlier version today's settings.
 
     Raises PartitionsDiffer, LogError.
     """
@@ -94,82 +83,21 @@ async def prepare_kafka_log(url: str, partitions: int = PARTITIONS) -> bool:
     if missing:
         await cluster.make(missing, partitions, replicas)
     new = Identity(secrets.token_hex(16), 1, partitions, replicas)
-    made = await asyncio.to_thread(_made, address, new)
-    return bool(missing) or made
+    made = await asyncio.to_thread(write_first_identity, address, new)
+    altered = await cluster.compact_in_time(name for name in (IDENTITY, *TOPICS) if name in there)
+    return "made" if missing or made else "settings altered" if altered else "up to date"
 
 
 async def _found_identity(address: Address, cluster: Cluster) -> Identity:
     """Return the identity of a log. A broker may hear of topics seconds after they were made through another one."""
     for left in reversed(range(METADATA_TRIES)):
         if IDENTITY in await cluster.topics():
-            identity = await asyncio.to_thread(_identity, address)
+            identity = await asyncio.to_thread(read_identity, address)
             if identity is not None:
                 return identity
         if left:
             await asyncio.sleep(0.5)
     raise LogError(f"log {address.url}: has no topics of Steelyard yet; `steelyard config init` makes them")
-
-
-def _made(address: Address, new: Identity) -> bool:
-    """Write the identity unless there is one. Of two that do this at once the later one fences the earlier one."""
-    maker = Transactions(address, MAKER)
-    maker.begin()
-    if _identity(address) is not None:
-        return False
-    maker.write([_identity_message(address, new)])
-    return True
-
-
-def _identity(address: Address) -> Identity | None:
-    """Return the newest identity, all of which lie in one partition. Raises LogError."""
-    end = time.monotonic() + AWAY_SECONDS
-    while True:
-        try:
-            return _read_identity(address)
-        except KafkaException as error:
-            # A topic that was just made has no leader yet.
-            if code(error) not in TRANSIENT or time.monotonic() > end:
-                raise LogError(f"log {address.url}: {reason(error)}") from error
-        time.sleep(RETRY_SECONDS)
-
-
-def _read_identity(address: Address) -> Identity | None:
-    consumer = Consumer(
-        address.client(
-            group_id=address.topic("steelyard-identity"),  # never joined; the client wants a name
-            enable_auto_commit=False,
-            enable_partition_eof=True,
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-            fetch_wait_max_ms=20,
-        )
-    )
-    newest: Identity | None = None
-    try:
-        place = TopicPartition(address.topic(IDENTITY), 0, 0)
-        end = consumer.get_watermark_offsets(place, ANSWER_SECONDS)[1]
-        consumer.assign([place])
-        reached = 0
-        while reached < end:
-            message = consumer.poll(AWAY_SECONDS)
-            if message is None:
-                raise LogError(f"log {address.url}: {IDENTITY} cannot be read to its end")
-            error = message.error()
-            if error is None:
-                reached = (message.offset() or 0) + 1
-                newest = Identity(**orjson.loads(message.value() or b"{}"))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                reached = message.offset() or 0
-            else:
-                raise KafkaException(error)
-    finally:
-        consumer.close()
-    return newest
-
-
-def _identity_message(address: Address, identity: Identity) -> Outgoing:
-    value = orjson.dumps(identity)
-    return Outgoing(topic=address.topic(IDENTITY), key=b"log", value=value, partition=0, headers=[])
 
 
 class KafkaLog:
@@ -194,7 +122,7 @@ class KafkaLog:
             raise LogError(f"log {self.address.url}: epoch {epoch} is not after {self.epoch}")
         identity = Identity(self.id, epoch, self.partitions, self._identity.replicas)
         maker = Transactions(self.address, MAKER)
-        await asyncio.to_thread(maker.write, [_identity_message(self.address, identity)])
+        await asyncio.to_thread(maker.write, [identity_message(self.address, identity)])
         self.epoch = epoch
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
@@ -339,8 +267,9 @@ class KafkaLog:
         return sum(max(last[partition] - starts[partition], 0) for partition in last)
 
     async def facts(self) -> Sequence[str]:
+        await self.cluster.check_rights(TOPICS)
         fewest, in_sync, least = MANY, MANY, MANY
-        brokers = 0
+        brokers, late = 0, False
         for topic in TOPICS:
             settings = await self.cluster.settings(topic)
             for name, value in wanted(topic).items():
@@ -349,6 +278,7 @@ class KafkaLog:
                         f"log {self.address.url}: the topic {topic} has {name}={settings[name]}, "
                         f"which should be {value}: records could be lost"
                     )
+            late = late or is_compacted_late(topic, settings)
             least = min(least, int(settings["min.insync.replicas"]))
             brokers, replicas, synced = await self.cluster.copies(topic)
             fewest, in_sync = min(fewest, replicas), min(in_sync, synced)
@@ -360,7 +290,9 @@ class KafkaLog:
         return (
             f"{brokers} brokers",
             f"{fewest} replicas, {in_sync} in sync, {least} confirm each record",
+            "all rights",
             *(("the loss of one broker loses the log",) if fewest < 2 else ()),
+            *(("forgotten content may stay for long: `steelyard config init` alters this",) if late else ()),
         )
 
     async def close(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from steelyard.accounts.database import Claim, Claims, Forgotten, Superseded
@@ -69,6 +70,25 @@ async def seen_by_the_check(claims: Claims, leader: int, since: datetime | None 
     await put(claims, leader, claim("checked"))
     assert await claims.admit("checked", at(100), check, leader, since) == "no"
     return sorted(seen, key=lambda claim: claim.id)
+
+
+# ---- quotas and creations
+
+
+async def quotas_and_creations_are_found_by_their_kinds(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    quota = replace(claim("q1", "Ready"), kind="Quota")
+    model = replace(claim("m1", minute=2), kind="Model")
+    await put(
+        claims, leader, quota, claim("e1", minute=1), claim("e2", minute=3), model, claim("e3", minute=3)
+    )
+    assert await claims.quotas() == [quota]
+    assert [item.id for item in await claims.created({"Evaluation"}, at(1))] == ["e1", "e2", "e3"]
+    both = await claims.created({"Evaluation", "Model"}, at(1.5))
+    assert [(item.id, item.created, item.json) for item in both] == [
+        ("m1", at(2), b""), ("e2", at(3), b""), ("e3", at(3), b""),
+    ]  # fmt: skip
+    assert await claims.created(set(), at(0)) == []
 
 
 # ---- states and positions
@@ -313,6 +333,7 @@ async def who_no_longer_leads_writes_nothing(claims: Claims) -> None:
 CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
+        quotas_and_creations_are_found_by_their_kinds,
         a_claim_is_kept_as_it_was_given,
         positions_are_those_of_the_epoch,
         an_older_state_is_left_out,

@@ -2,9 +2,13 @@
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 
+import httpx
+
+from steelyard.storage.staging import Area, Expected, discard, finalise
 from steelyard.storage.store import (
     BadLocation,
     ObjectExists,
@@ -15,6 +19,7 @@ from steelyard.storage.store import (
     sync_reader,
 )
 
+HOUR = timedelta(hours=1)
 Case = Callable[[Store], Awaitable[None]]
 OUTSIDE = ("../a", "a/../b", "a//b", "./a", "", "a/", "/a", "a%2e%2e/b", "a\\b")
 """Keys that would leave the store's root, or name one object in two ways."""
@@ -142,6 +147,79 @@ async def a_key_outside_the_store_is_refused(store: Store) -> None:
         await _refusal(store.put(key, b""), BadLocation)
 
 
+async def _refused(client: httpx.AsyncClient, method: str, url: str, headers: Mapping[str, str]) -> None:
+    """Send a request that its signature does not permit."""
+    content = b"other" if method == "PUT" else None
+    answer = await client.request(method, url, content=content, headers=headers)
+    assert answer.status_code in {400, 401, 403}, f"{method} {url}: {answer.status_code}"
+
+
+async def a_signed_url_opens_one_object_for_one_method(store: Store) -> None:
+    await store.put("datasets/final", b"final")
+    await _refusal(store.sign("PUT", "datasets/final", HOUR), BadLocation)
+    await _refusal(store.sign("GET", "../datasets", HOUR), BadLocation)
+    write = await store.sign("PUT", "staging/a/b.c", HOUR)
+    if write is None:
+        return  # it signs none, and the API signs instead
+    async with httpx.AsyncClient() as client:
+        answer = await client.put(write.url, content=b"first", headers=write.headers)
+        assert answer.is_success, answer.text
+        wrong = {**write.headers, "content-md5": "1B2M2Y8AsgTpgAmY7PhCfg=="}
+        assert (await client.put(write.url, content=b"other", headers=wrong)).status_code == 400
+        for method, url in (
+            ("GET", write.url),
+            ("DELETE", write.url),
+            ("PUT", write.url.replace("staging/a/b.c", "staging/a/b.d")),
+            ("PUT", write.url.replace("staging/a/b.c", "datasets/final")),
+        ):
+            await _refused(client, method, url, write.headers)
+        read = await store.sign("GET", "staging/a/b.c", HOUR)
+        assert read is not None
+        answer = await client.get(read.url, headers=read.headers)
+        assert (answer.status_code, answer.content) == (200, b"first")
+        for method, url in (
+            ("PUT", read.url),
+            ("DELETE", read.url),
+            ("GET", read.url.replace("staging/a/b.c", "datasets/final")),
+        ):
+            await _refused(client, method, url, write.headers)
+    assert [info.key async for info in store.list()] == ["datasets/final", "staging/a/b.c"]
+    assert await store.get("datasets/final") == b"final"
+
+
+async def a_signed_url_expires(store: Store) -> None:
+    await store.put("staging/a/b.c", b"first")
+    read = await store.sign("GET", "staging/a/b.c", timedelta(seconds=1))
+    if read is None:
+        return
+    async with httpx.AsyncClient() as client, asyncio.timeout(30):
+        while (await client.get(read.url, headers=read.headers)).is_success:  # noqa: ASYNC110 - the store tells nobody
+            await asyncio.sleep(0.1)
+
+
+async def a_late_write_changes_nothing_that_is_final(store: Store) -> None:
+    """A signature cannot be taken back: it writes until it expires, also after the upload was finalised."""
+    area = Area("5eed", "nonce")
+    write = await store.sign("PUT", area.key("b.c"), HOUR)
+
+    async def upload(data: bytes) -> None:
+        if write is None:
+            await store.put(area.key("b.c"), data)
+            return
+        async with httpx.AsyncClient() as client:
+            assert (await client.put(write.url, content=data, headers=write.headers)).is_success
+
+    await upload(b"first")
+    manifest = await finalise(store, area, [Expected("b.c")], "datasets/5eed")
+    await upload(b"late")
+    assert await finalise(store, area, [Expected("b.c")], "datasets/5eed") == manifest
+    await discard(store, area)
+    await upload(b"later")
+    assert await finalise(store, area, [Expected("b.c")], "datasets/5eed") == manifest
+    assert await store.get("datasets/5eed/b.c") == b"first"
+    assert await store.get(area.key("b.c")) == b"later", "a leftover, which the reaper removes"
+
+
 CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
@@ -155,5 +233,8 @@ CASES: dict[str, Case] = {
         of_many_writers_of_one_key_one_wins,
         files_go_in_and_out,
         a_key_outside_the_store_is_refused,
+        a_signed_url_opens_one_object_for_one_method,
+        a_signed_url_expires,
+        a_late_write_changes_nothing_that_is_final,
     )
 }
