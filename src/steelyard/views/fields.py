@@ -3,7 +3,7 @@
 Pure. Both forms of the view, the parser of queries and the API's overlay of what is not yet applied use it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import orjson
@@ -13,6 +13,10 @@ from steelyard.views.view import BadChange, BadQuery, Change
 Entity = Mapping[str, object]
 Path = tuple[str, ...]
 
+INPUTS = "inputs"
+"""Parameter of analyses: ids of entities of which one is among the inputs."""
+_INPUT = "inputs:"
+"""Prefix of what stands for an input among the labels of an analysis; no label's key has a colon."""
 LABEL = "labels."
 """Prefix of a label's filter; the label's key follows."""
 
@@ -25,6 +29,12 @@ _SERVICE: Mapping[str, Path] = {
     "inferenceServiceName": ("inferenceService", "name"),
     "model": ("inferenceService", "model", "id"),
     "modelName": ("inferenceService", "model", "name"),
+}
+
+_ANALYSIS: Mapping[str, Path] = {
+    "method": ("method", "id"),
+    "methodName": ("method", "name"),
+    **{name: ("scope", name) for name in ("dataset", "evaluation", "inferenceService", "model")},
 }
 
 # Sessions and audits are documented with a `name` that they do not have: it is accepted and finds none of them.
@@ -48,7 +58,24 @@ OWN: Mapping[str, Mapping[str, Path]] = {
         "model": ("model",),
     },
     "Audit": {**_NAME, "auditProcedure": ("auditProcedure",), "inferenceService": ("inferenceService",)},
+    "Method": {**_NAME, "outputKind": ("output", "kind")},
+    "Measurement": _ANALYSIS,
+    "SafetyCase": _ANALYSIS,
+    "Family": {},
+    "UseCase": {},
+    "Hazard": {},
+    "Pipeline": _NAME,
+    "PipelineRun": {"pipeline": ("pipeline",)},
+    "Challenge": {},
+    "Team": {"challenge": ("challenge",)},
+    "Submission": {name: (name,) for name in ("challenge", "task", "team", "pipelineRun")},
+    "OCIArtifact": _NAME,
+    "DataSource": _NAME,
+    "Quota": {name: (name,) for name in ("principal", "resource", "flavor")},
 }
+
+WITH_INPUTS = frozenset({"Measurement", "SafetyCase"})
+"""Kinds whose queries have the parameter `inputs`."""
 
 FILTERS: Mapping[str, Mapping[str, Path]] = {kind: {**BASE, **own} for kind, own in OWN.items()}
 
@@ -99,9 +126,21 @@ def value(entity: Entity, path: Path) -> str | None:
 
 
 def labels(entity: Entity) -> Mapping[str, str]:
+    """Return the labels by which the entity is found: its own, and one for each input of an analysis."""
     labels_ = entity.get("labels")
     pairs = labels_.items() if isinstance(labels_, dict) else ()
-    return {key: text for key, text in pairs if isinstance(text, str)}
+    inputs = entity.get("inputs") if entity.get("kind") in WITH_INPUTS else None
+    named = (
+        [item.get("entity") for item in inputs if isinstance(item, dict)] if isinstance(inputs, list) else []
+    )
+    own = {key: text for key, text in pairs if isinstance(text, str)}
+    # The labels' index takes many values of one entity, which a column for a filter does not.
+    return own | {f"{_INPUT}{id}": "" for id in named if isinstance(id, str)}
+
+
+def has_input(id: str) -> Mapping[str, Sequence[str]]:
+    """Return the condition that an analysis has an input."""
+    return {f"{LABEL}{_INPUT}{id}": ("",)}
 
 
 def microseconds(time: str) -> int:

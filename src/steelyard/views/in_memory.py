@@ -130,5 +130,8 @@ class MemoryView:
         # between.
         self._news = asyncio.Event()
 
+    async def facts(self) -> Sequence[str]:
+        return ("in memory",)
+
     async def close(self) -> None:
         self._known.clear()

@@ -9,7 +9,7 @@ from typing import Literal
 import orjson
 
 from steelyard.schema.account import Scope
-from steelyard.views.fields import LABEL, filters
+from steelyard.views.fields import INPUTS, LABEL, WITH_INPUTS, filters, has_input
 from steelyard.views.matching import check
 from steelyard.views.view import EVERYTHING, BadQuery, Query
 
@@ -24,14 +24,15 @@ def parse_query(kind: str, params: Mapping[str, str], scope: Scope = EVERYTHING)
     """Raises BadQuery. An empty parameter counts as absent; `order` without `orderBy` is ignored, as documented."""
     given = {name: text for name, text in params.items() if text}
     known = filters(kind)
+    about = (*_ABOUT, INPUTS) if kind in WITH_INPUTS else _ABOUT
     for name in given:
-        if name not in known and name not in _ABOUT:
-            raise BadQuery(name, f"no parameter of {kind}; there are {', '.join([*known, *_ABOUT])}")
+        if name not in known and name not in about:
+            raise BadQuery(name, f"no parameter of {kind}; there are {', '.join([*known, *about])}")
     order_by = given.get("orderBy")
     query = Query(
         kind=kind,
         filters={name: (text,) for name, text in given.items() if name in known},
-        any_of=_any_of(kind, given.get("query")),
+        any_of=_with_inputs(given.get(INPUTS), _any_of(kind, given.get("query"))),
         labels=_labels(given.get("labels")),
         scope=scope,
         order_by=order_by,
@@ -56,15 +57,46 @@ def _any_of(kind: str, text: str | None) -> Sequence[Mapping[str, Sequence[str]]
         return ()
     content = _json("query", text)
     conditions = content if isinstance(content, list) else [content]
+    if not conditions:
+        raise _bad_count("query", 0)
+    return _limited("query", [one for content in conditions for one in _conditions(kind, content)])
+
+
+def _limited(
+    field: str, conditions: Sequence[Mapping[str, Sequence[str]]]
+) -> Sequence[Mapping[str, Sequence[str]]]:
     # Each condition is a search of its own.
-    if not 1 <= len(conditions) <= MOST_CONDITIONS:
-        raise BadQuery("query", f"{len(conditions)} conditions, where 1 to {MOST_CONDITIONS} may be")
-    return [_condition(kind, condition) for condition in conditions]
+    if len(conditions) > MOST_CONDITIONS:
+        raise _bad_count(field, len(conditions))
+    return conditions
 
 
-def _condition(kind: str, content: object) -> Mapping[str, Sequence[str]]:
+def _bad_count(field: str, count: int) -> BadQuery:
+    return BadQuery(field, f"{count} conditions, where 1 to {MOST_CONDITIONS} may be")
+
+
+def _with_inputs(
+    text: str | None, conditions: Sequence[Mapping[str, Sequence[str]]]
+) -> Sequence[Mapping[str, Sequence[str]]]:
+    """Return the conditions, each with one of the inputs."""
+    if text is None:
+        return conditions
+    ids = [id for id in text.split(",") if id]
+    return _limited(INPUTS, [{**one, **has_input(id)} for one in conditions or [{}] for id in ids])
+
+
+def _conditions(kind: str, content: object) -> Sequence[Mapping[str, Sequence[str]]]:
+    """Return the conditions that an object of `query` means: more than one where it names several inputs."""
     if not isinstance(content, dict):
         raise BadQuery("query", f"{content!r} should be an object or a list of objects")
+    inputs = content.get(INPUTS) if kind in WITH_INPUTS else None
+    if inputs is None:
+        return [_condition(kind, content)]
+    rest = _condition(kind, {name: value for name, value in content.items() if name != INPUTS})
+    return [{**rest, **has_input(id)} for id in _values(INPUTS, inputs)]
+
+
+def _condition(kind: str, content: Mapping[str, object]) -> Mapping[str, Sequence[str]]:
     condition: dict[str, Sequence[str]] = {}
     for name, value in content.items():
         if name == "labels":

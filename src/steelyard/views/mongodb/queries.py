@@ -1,4 +1,8 @@
-"""Queries as MongoDB's filters. Pure: `view.py` runs them."""
+"""Queries as MongoDB's filters. Pure: `view.py` runs them.
+
+A filter names each field once at its top, by equality or by a range, because that is what every planner finds an index
+for. A planner that knows only this form reads all entities for the same condition within `$and`, `$in` or `$exists`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +14,8 @@ from steelyard.views.mongodb.documents import label
 from steelyard.views.view import Query
 
 Filter = dict[str, Any]
+FIRST_TIME = -(2**63)
+"""Number before every time, which the view keeps as microseconds."""
 
 
 @dataclass(frozen=True)
@@ -34,23 +40,34 @@ def searches(query: Query) -> list[Search]:
     after = after_key(query)
     in_order: list[Search] = []
     if after is None or after[0] is not None:
-        parts = [*conditions, {key: {"$exists": True}}]
+        # A range holds only values of its own type, so it leaves out the entities that lack the field.
+        present: Filter = {key: {"$gte": FIRST_TIME if name in TIMES else ""}}
         if after is not None:
             # One comparison for the index to begin at, and one for the entities with the same value.
-            parts.append({key: {f"{than}e": after[0]}})
-            parts.append({"$or": [{key: {than: after[0]}}, {"_id": {than: after[1]}}]})
+            present = {
+                key: {f"{than}e": after[0]},
+                "$or": [{key: {than: after[0]}}, {"_id": {than: after[1]}}],
+            }
         sort = [(key, way)] if key == "_id" else [(key, way), ("_id", way)]
-        in_order.append(Search(_all(parts), sort))
+        in_order.append(Search(_all([present, *conditions]), sort))
     if key != "_id":
-        parts = [*conditions, {key: {"$exists": False}}]
+        absent: Filter = {key: None}
         if after is not None and after[0] is None:
-            parts.append({"_id": {than: after[1]}})
-        in_order.append(Search(_all(parts), [("_id", way)]))
+            absent["_id"] = {than: after[1]}
+        in_order.append(Search(_all([absent, *conditions]), [("_id", way)]))
     return in_order
 
 
 def _all(conditions: Sequence[Filter]) -> Filter:
-    return {"$and": list(conditions)} if conditions else {}
+    """Return one filter of all conditions; a condition on a field that is named already goes into `$and`."""
+    merged: Filter = {}
+    others: list[Filter] = []
+    for condition in conditions:
+        if merged.keys().isdisjoint(condition):
+            merged |= condition
+        else:
+            others.append(condition)
+    return {**merged, "$and": others} if others else merged
 
 
 def _holds(condition: Mapping[str, Sequence[str]]) -> list[Filter]:
@@ -60,8 +77,12 @@ def _holds(condition: Mapping[str, Sequence[str]]) -> list[Filter]:
 def _among(name: str, values: Sequence[str]) -> Filter:
     if name.startswith(LABEL):
         key = name.removeprefix(LABEL)
-        return {"labels": {"$in": [label(key, text) for text in values]}}
-    return {"_id" if name == "id" else f"fields.{name}": {"$in": list(values)}}
+        return {"labels": _one_of([label(key, text) for text in values])}
+    return {"_id" if name == "id" else f"fields.{name}": _one_of(values)}
+
+
+def _one_of(values: Sequence[str]) -> object:
+    return values[0] if len(values) == 1 else {"$in": list(values)}
 
 
 def _labels(labels: Mapping[str, str]) -> list[Filter]:

@@ -7,6 +7,7 @@ again, so that a sink whose epoch is over writes nothing after the resync that e
 import asyncio
 import contextlib
 import re
+import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -209,6 +210,20 @@ class MongoView:
             if self._version == since:
                 await asyncio.sleep(min(POLL_SECONDS, max(0.0, end - loop.time())))
         return self._version
+
+    async def facts(self) -> Sequence[str]:
+        """Write a document and remove it, in one transaction that leaves nothing behind."""
+        # The document has no kind: no query finds it, even before it is removed.
+        probe = f"probe-{secrets.token_hex(8)}"
+
+        async def transaction(session: AsyncClientSession) -> None:
+            await self._entities.replace_one({"_id": probe}, {"_id": probe}, upsert=True, session=session)
+            await self._entities.delete_one({"_id": probe}, session=session)
+
+        with self._ours():
+            async with self._client.start_session() as session:
+                await session.with_transaction(transaction)
+        return ("transactions", "indexes", "writes and removes")
 
     async def close(self) -> None:
         await self._client.close()

@@ -81,8 +81,9 @@ class Bounds:
 BOUNDS = Bounds()
 
 _RARE_FIRST = (
-    "auditProcedure", "evaluation", "name", "dataset", "inferenceService", "inferenceServiceName", "model",
-    "modelName", "rubric", "reason", "account", "status",
+    "pipelineRun", "team", "task", "challenge", "pipeline", "auditProcedure", "evaluation", "name", "dataset",
+    "inferenceService", "inferenceServiceName", "model", "modelName", "method", "methodName", "rubric", "outputKind",
+    "principal", "resource", "reason", "account", "status", "flavor",
 )  # fmt: skip
 
 

@@ -70,7 +70,18 @@ CREATE TABLE state (epoch INTEGER NOT NULL, resync INTEGER NOT NULL, swept INTEG
 INSERT INTO state VALUES (-1, 0, 0);
 """
 
+_FIRST = (
+    *("Dataset", "Module", "Model", "AuditProcedure", "InferenceService", "InferenceSession", "Evaluation"),
+    *("Report", "Audit"),
+)
+"""The kinds that there were when the tables were first made."""
+
+_LATER = ("Quota",)
+"""Kinds that came after the third migration; each has one of its own."""
+
 MIGRATIONS = (
-    _COMMON + "".join(_table(kind) for kind in OWN),
+    _COMMON + "".join(_table(kind) for kind in _FIRST),
     "ALTER TABLE state ADD COLUMN log TEXT NOT NULL DEFAULT '';",
+    "".join(_table(kind) for kind in OWN if kind not in (*_FIRST, *_LATER)),
+    _table("Quota"),
 )

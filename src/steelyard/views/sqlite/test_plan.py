@@ -30,7 +30,7 @@ def evaluation(number: int) -> Change:
 @pytest.fixture(scope="module")
 def connection() -> Iterator[sqlite3.Connection]:
     opened = sqlite3.connect(":memory:")
-    opened.executescript(MIGRATIONS[0])
+    opened.executescript("".join(MIGRATIONS))
     changes = [evaluation(number) for number in range(20)]
     writing.apply(opened, [(change, read(change)) for change in changes], 1, {})
     yield opened

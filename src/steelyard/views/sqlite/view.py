@@ -99,6 +99,9 @@ class SqliteView:
         with _ours():
             return await self._database.changed(since, timeout)
 
+    async def facts(self) -> Sequence[str]:
+        return ("can be opened",)
+
     async def close(self) -> None:
         await self._database.close()
 
