@@ -10,18 +10,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steelyard.broker.consume import consume
-from steelyard.broker.log import EVENTS, STATE, Log, Message, Record
+from steelyard.broker.log import AGGREGATOR, EVENTS, STATE, Log, Message, Record
 from steelyard.services.aggregator.apply import apply_command, is_seen
 from steelyard.services.aggregator.messages import State, state_of
 from steelyard.services.aggregator.parse import check_readable, command_of
 from steelyard.tracing import span
 
-GROUP = "workflows-aggregator"
-
 
 async def run_aggregator(log: Log, *, stop: asyncio.Event) -> None:
     """Apply commands until `stop`."""
-    await consume(log, GROUP, EVENTS, Aggregator(log), stop=stop)
+    await consume(log, AGGREGATOR, EVENTS, Aggregator(log), stop=stop)
 
 
 class Aggregator:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from steelyard.broker.log import Message, Record
 from steelyard.schema.bounds import ENTITY_BYTES, STATUS_BYTES, Unkeepable
 from steelyard.schema.commands import Command, ForgetEntity, RestoreEntity, UpdateEntityStatus
-from steelyard.schema.entities import entity_of
+from steelyard.schema.entities import stored_of
 from steelyard.schema.stored import entity_json
 from steelyard.services.aggregator.check import Rejected
 from steelyard.services.aggregator.merge import SAME, merge, restore_forgotten
@@ -113,5 +113,5 @@ def _text(command: Command, content: Json) -> bytes:
         raise Rejected("TooLarge" if error.too_large else "Invalid", str(error)) from error
     # A new status alone must always be possible, or an entity of an older schema could never be deleted.
     if not isinstance(command, UpdateEntityStatus):
-        entity_of(text)
+        stored_of(text)
     return text

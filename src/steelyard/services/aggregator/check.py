@@ -10,6 +10,12 @@ from steelyard.types import Json, mapping
 
 _CHANGING = frozenset({"status", "reason", "message", "lastTransitionTime", "labels", "metadata"})
 """Fields that may change during an entity's life; all others are fixed at its creation."""
+_CHANGING_OF = {
+    "Challenge": frozenset({"content", "rules", "tasks"}),
+    "Family": frozenset({"members"}),
+    "Team": frozenset({"name", "members", "affiliations"}),
+}
+"""Fields of single kinds that may change, too."""
 
 
 class Rejected(Exception):
@@ -71,7 +77,7 @@ def differing_field(entity: DyffEntity, content: Json) -> str | None:
     """Return a fixed field in which the entity differs from the one of this content; None if there is none."""
     # The content is parsed again, since an older program may have left out fields that have defaults.
     new, old = entity.dump(), entity_of(content).dump()
-    fixed = sorted((new.keys() | old.keys()) - _CHANGING)
+    fixed = sorted((new.keys() | old.keys()) - _CHANGING - _CHANGING_OF.get(content["kind"], frozenset()))
     return next((name for name in fixed if new.get(name) != old.get(name)), None)
 
 

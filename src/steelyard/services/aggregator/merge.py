@@ -10,17 +10,22 @@ from steelyard.schema.base import DocumentationBase
 from steelyard.schema.bounds import MESSAGE_LENGTH, REASON_LENGTH, cut
 from steelyard.schema.commands import (
     Command,
+    CreateChallengeTask,
+    CreateChallengeTeam,
     CreateEntity,
+    EditChallengeContent,
+    EditChallengeTaskRules,
     EditEntityDocumentation,
     EditEntityLabels,
     ForgetEntity,
+    PutQuota,
     RestoreEntity,
-    UnknownCommand,
     UpdateEntityStatus,
+    UpdateQuotaUsage,
 )
-from steelyard.schema.entities import AnyEntity
 from steelyard.schema.status import SUCCESS, TERMINAL, Source
 from steelyard.schema.stored import with_revision
+from steelyard.services.aggregator.challenges import check_tasks, with_task
 from steelyard.services.aggregator.check import (
     Rejected,
     check_editable,
@@ -29,6 +34,8 @@ from steelyard.services.aggregator.check import (
     check_same_entity,
     differing_field,
 )
+from steelyard.services.aggregator.merge_patch import merge_patch
+from steelyard.services.aggregator.quotas import put_quota
 from steelyard.services.aggregator.transitions import is_allowed
 from steelyard.types import Json, mapping
 
@@ -46,10 +53,10 @@ def merge(command: Command, headers: Headers, content: Json | None, *, forgotten
     the result would be no entity.
     """
     match command:
-        case UnknownCommand():
+        case CreateChallengeTeam() | UpdateQuotaUsage():
             raise Rejected("NotImplemented", f"{command.command} is not implemented")
-        case CreateEntity():
-            return _create(command.data, headers, content, forgotten)
+        case CreateEntity() | PutQuota():
+            return _create(command, headers, content, forgotten)
     if content is None:
         raise Rejected("NotFound", f"there is no entity {command.data.id}")
     check_same_entity(command.data.kind, headers, content)
@@ -69,6 +76,13 @@ def merge(command: Command, headers: Headers, content: Json | None, *, forgotten
             return SAME if after == labels else with_revision({**content, "labels": after}, headers["id"])
         case EditEntityDocumentation():
             return _edit_documentation(command, headers, content)
+        case CreateChallengeTask():
+            check_editable(content)
+            return _edited(content, with_task(content, command.data.attributes.task), headers)
+        case EditChallengeContent() | EditChallengeTaskRules():
+            check_tasks(content, command.data.attributes.tasks or {})
+    check_editable(content)
+    return _edited(content, merge_patch(content, command.data.attributes.dump()), headers)
 
 
 def restore_forgotten(command: RestoreEntity, headers: Headers) -> Json:
@@ -91,7 +105,13 @@ def restore_forgotten(command: RestoreEntity, headers: Headers) -> Json:
     return with_revision(entity.dump(), headers["id"])
 
 
-def _create(entity: AnyEntity, headers: Headers, content: Json | None, forgotten: bool) -> Json:
+def _create(
+    command: CreateEntity | PutQuota, headers: Headers, content: Json | None, forgotten: bool
+) -> Json:
+    if isinstance(command, PutQuota):
+        quota = put_quota(command.data, headers, content)
+        return SAME if quota is content else quota
+    entity = command.data
     # A create that comes late, or again, must not bring a forgotten entity back (rule 8).
     if forgotten:
         raise Rejected("Forgotten", f"{entity.id} was forgotten, and stays so")
@@ -134,6 +154,10 @@ def _edit_documentation(command: EditEntityDocumentation, headers: Headers, cont
     # The patch is within its bounds, but the merged result may not be.
     DocumentationBase.parse(after)
     return with_revision({**content, "metadata": {**metadata, "documentation": after}}, headers["id"])
+
+
+def _edited(before: Json, after: Json, headers: Headers) -> Json:
+    return SAME if after == before else with_revision(after, headers["id"])
 
 
 def _patched(content: Json, patch: Mapping[str, Any]) -> Json:

@@ -10,10 +10,21 @@ import pytest
 
 from steelyard.broker.consume import Malformed, StopPartition, consume_once, drop, release
 from steelyard.broker.in_memory import MemoryLog
-from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, Batch, Fenced, Log, Message, Record
+from steelyard.broker.log import (
+    AGGREGATOR,
+    DEAD,
+    EVENTS,
+    OUTCOMES,
+    STATE,
+    Batch,
+    Fenced,
+    Log,
+    Message,
+    Record,
+)
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.simulation.replay import every_crash, work_off, work_off_again
-from steelyard.services.aggregator.aggregator import GROUP, Aggregator
+from steelyard.services.aggregator.aggregator import Aggregator
 from steelyard.services.simulation.commands import (
     aggregate,
     create,
@@ -51,13 +62,13 @@ async def test_what_an_aborted_batch_has_made_is_forgotten() -> None:
     log = MemoryLog()
     await aggregate(log, message(create(EVALUATION)))
     await log.publish([message(labels(EVALUATION, a="1"))])
-    stalled, inbox = Aggregator(log), await log.inbox(GROUP, EVENTS)
+    stalled, inbox = Aggregator(log), await log.inbox(AGGREGATOR, EVENTS)
     with pytest.raises(Fenced):
         await consume_once(log, await inbox.batch(wait=0), fenced, stalled)
     await inbox.close()
     await aggregate(log, message(labels(EVALUATION, b="2")))
     await log.publish([message(labels(EVALUATION, c="3"))])
-    inbox = await log.inbox(GROUP, EVENTS)
+    inbox = await log.inbox(AGGREGATOR, EVENTS)
     await consume_once(log, await inbox.batch(wait=0), inbox.transact, stalled)
     (state,) = await everything(log, STATE)
     assert orjson.loads(state.value or b"")["labels"] == {"a": "1", "b": "2", "c": "3"}
@@ -178,7 +189,7 @@ async def test_whenever_it_dies_every_command_counts_once() -> None:
 
 
 async def _work_off(log: Log, limit: int = 500) -> None:
-    await work_off(log, GROUP, EVENTS, Aggregator, [limit])
+    await work_off(log, AGGREGATOR, EVENTS, Aggregator, [limit])
 
 
 @pytest.mark.parametrize("start", range(9))
@@ -191,7 +202,7 @@ async def test_whoever_lost_its_positions_changes_nothing(start: int) -> None:
     await drop(log, EVENTS, EVALUATION.id)
     await log.publish([*_history()[2:4], bad, message(labels(EVALUATION, c="3"))])
     await _work_off(log)
-    assert await work_off_again(log, GROUP, EVENTS, Aggregator, {0: start}) == 0
+    assert await work_off_again(log, AGGREGATOR, EVENTS, Aggregator, {0: start}) == 0
 
 
 def _history() -> Sequence[Message]:

@@ -9,7 +9,7 @@ import pytest
 
 from steelyard.broker.log import OUTCOMES, STATE, Message, Record
 from steelyard.schema.bounds import ENTITY_BYTES, MESSAGE_LENGTH
-from steelyard.schema.commands import Command, UnknownCommand, parse_command
+from steelyard.schema.commands import Command, parse_command
 from steelyard.services.aggregator.apply import apply_command
 from steelyard.services.aggregator.messages import FORGOTTEN, RECENT, State, state_of
 from steelyard.services.simulation.commands import (
@@ -405,11 +405,9 @@ def test_what_would_be_no_entity_is_refused_and_puts_nobody_into_quarantine() ->
 
 def test_a_command_that_is_not_implemented_is_said_so() -> None:
     sent = message(labels(EVALUATION, a="1"))
-    value = b'{"schemaVersion":"0.1","command":"EditTeam","data":{"id":"e1","kind":"Team"}}'
-    received = record(replace(sent, value=value), 1)
-    command = parse_command(value)
-    assert isinstance(command, UnknownCommand)
-    applied = apply_command(command, received, None, EPOCH)
+    data = {"id": "e1", "kind": "Quota", "attributes": {"usage": "3"}}
+    value = orjson.dumps({"schemaVersion": "0.1", "command": "UpdateQuotaUsage", "data": data})
+    applied = apply_command(parse_command(value), record(replace(sent, value=value), 1), None, EPOCH)
     assert applied is not None
     assert orjson.loads(applied.outcome.value or b"")["reason"] == "NotImplemented"
 

@@ -6,7 +6,7 @@ Terminal statuses are final; `Deleted` is left only by a restore. A command that
 from dataclasses import dataclass
 from functools import cache
 
-from steelyard.schema.status import ENDINGS, UPLOADED, WITHOUT_WORKFLOW, Source, statuses
+from steelyard.schema.status import ENDED_BY_API, ENDINGS, UPLOADED, WITHOUT_WORKFLOW, Source, statuses
 
 _RUNNING = ("Created", "Admitted")
 
@@ -38,6 +38,19 @@ def transitions(kind: str) -> frozenset[Transition]:
             Transition("orchestrator", "WaitingForUpload", failure),
             Transition("reaper", "WaitingForUpload", failure),
         }
+    if kind == "Team":  # the decision about a team may be changed
+        decided = [
+            Transition("api", before, after) for before in (success, failure) for after in (success, failure)
+        ]
+        return frozenset(
+            {
+                *allowed,
+                *decided,
+                *(Transition("api", "WaitingForApproval", after) for after in (success, failure)),
+            }
+        )
+    if kind in ENDED_BY_API:
+        allowed |= {Transition("api", "Created", after) for after in (success, failure, "Terminated")}
     if kind in WITHOUT_WORKFLOW:
         return frozenset(allowed)
     return frozenset(

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.broker.in_memory import MemoryLog
-from steelyard.broker.log import EVENTS, STATE, Log, Message, Record
+from steelyard.broker.log import AGGREGATOR, EVENTS, STATE, Log, Message, Record
 from steelyard.broker.simulation.replay import Crash, work_off
 from steelyard.errors import Refused
 from steelyard.schema.base import DyffEntity
-from steelyard.services.aggregator.aggregator import GROUP, Aggregator
+from steelyard.services.aggregator.aggregator import Aggregator
 from steelyard.services.backup.archive import Archive
 from steelyard.services.backup.entity import last_entry, living
 from steelyard.services.backup.rebuild import check_empty, rebuild, survey
@@ -60,7 +60,7 @@ def test_random_histories(history: list[Message], backups: list[str], partitions
         archive = Archive(store)
         for number, sent in enumerate(history):
             await log.publish([sent])
-            await work_off(log, GROUP, EVENTS, Aggregator)
+            await work_off(log, AGGREGATOR, EVENTS, Aggregator)
             match backups[number] if number < len(backups) else "":
                 case "sink":
                     await archive_all(log, store)
@@ -77,7 +77,7 @@ def test_random_histories(history: list[Message], backups: list[str], partitions
         creates = [sent for sent in history if b'"CreateEntity"' in (sent.value or b"")]
         late = [sent for sent in creates if before.get(sent.key) is not None]
         await other.publish(late)
-        await work_off(other, GROUP, EVENTS, Aggregator)
+        await work_off(other, AGGREGATOR, EVENTS, Aggregator)
         assert {record.key: record.value for record in await everything(other, STATE)} == before
 
     asyncio.run(case())

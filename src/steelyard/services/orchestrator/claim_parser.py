@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from steelyard.accounts.database import Claim, Forgotten
 from steelyard.broker.log import Record
 from steelyard.schema.dependencies import dependencies
-from steelyard.schema.entities import AnyEntity, entity_of
+from steelyard.schema.entities import AnyEntity, stored_of
+from steelyard.schema.quota import Quota
 from steelyard.schema.status import TERMINAL
 from steelyard.services.orchestrator.manifest import KUBE
 from steelyard.types import Json
@@ -25,13 +26,15 @@ def parse_claim(
     if record.value is None or "forgotten" in record.headers:
         return record.key, Forgotten(position_of(record)) if "offset" in record.headers else None
     try:
-        entity = entity_of(record.value)
+        entity = stored_of(record.value)
     except ValidationError:
         content = orjson.loads(record.value)
         if content.get("status") not in TERMINAL:
             raise
-        return record.key, _ended_claim(record, content)
+        return record.key, _settled_claim(record, content)
     since = entity.lastTransitionTime or entity.creationTime
+    if isinstance(entity, Quota):
+        return record.key, _settled_claim(record, orjson.loads(record.value))
     blocked = (dependency.id for dependency in dependencies(entity)) if entity.status == "Created" else ()
     return record.key, Claim(
         id=record.key,
@@ -51,8 +54,8 @@ def parse_claim(
     )
 
 
-def _ended_claim(record: Record, content: Json) -> Claim:
-    """Return the claim of an entity that has ended and that this schema does not accept: what it holds is released."""
+def _settled_claim(record: Record, content: Json) -> Claim:
+    """Return the claim of what takes nothing: a quota, or an entity that has ended and that this schema refuses."""
     return Claim(
         id=record.key,
         kind=content["kind"],

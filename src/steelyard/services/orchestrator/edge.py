@@ -5,6 +5,7 @@ from running at once. A reconciliation that raises ApiError or NotYet is tried a
 """
 
 import logging
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -57,12 +58,8 @@ class Entities(Protocol):
         """Return the entity's newest claim."""
         ...
 
-    async def is_newest(self, claim: Claim) -> bool:
-        """Return whether the log holds no newer state of the entity than its claim."""
-        ...
-
-    async def traceparent(self, claim: Claim) -> str | None:
-        """Return the span of the request that created the entity."""
+    async def state_headers(self, claim: Claim) -> Mapping[str, str] | None:
+        """Return the headers of the entity's newest state; None if it is newer than the claim, or there is none."""
         ...
 
     async def report(self, claim: Claim, status: Status) -> None:
@@ -143,10 +140,11 @@ class Edge:
 
     async def _create(self, claim: Claim) -> None:
         # The consumer may lag behind the log: the entity may have ended, and its workflow must not run again.
-        if not await self._entities.is_newest(claim):
+        headers = await self._entities.state_headers(claim)
+        if headers is None:
             raise NotYet(f"{claim.kind} {claim.id}: the log knows more than the claims")
         # Made from the newest claim each time, not kept: what the orchestrator knows can be lost at any moment.
-        trace = await self._entities.traceparent(claim)
+        trace = headers.get("traceparent")  # the span of the request that created the entity
         attributes = {"steelyard.entity.id": claim.id}
         try:
             with span(f"create {claim.kind}", trace, kind="producer", attributes=attributes) as opened:

@@ -20,6 +20,7 @@ from steelyard.kube.errors import ApiError
 from steelyard.kube.leader import Candidate
 from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.schema.names import namespace_of
+from steelyard.schema.quota import Quota, StoredQuota
 from steelyard.schema.status import TERMINAL
 from steelyard.services.leadership import Leadership, ensure_leader
 from steelyard.services.orchestrator.cache import ResourceCache, is_finished
@@ -93,8 +94,16 @@ class Leader:
         self._cache = ResourceCache(cluster, self._resource_changed)
         self._edge = Edge(cluster, self._cache, self, settings)
         self._scheduler = Scheduler(
-            claims, self._observed, rules.limits, settings.backfill_seconds, metrics, rules.rates
+            claims,
+            self._observed,
+            rules.limits,
+            settings.backfill_seconds,
+            metrics,
+            rules.rates,
+            rules.creations,
         )
+        self._revised = rules.revised
+        self._quotas: dict[str, Quota] = {}
         self._caught_up = asyncio.Event()
         self._pass_due = asyncio.Event()
         self._lock = asyncio.Lock()  # claims in the database and observed claims change together
@@ -116,6 +125,8 @@ class Leader:
                 await self._caught_up.wait()
                 await self._cache.synced()
                 async with self._lock:
+                    for claim in await self._claims.quotas():
+                        self._note_quota(claim.id, claim)
                     unfinished = await self._claims.unfinished()
                     await run_isolated(unfinished, self._begin_with, self._put_aside)
                 tasks.create_task(self._schedule())
@@ -173,7 +184,20 @@ class Leader:
                 for id in changes:
                     self._observe(id, newest.get(id))
 
+    def _note_quota(self, id: str, claim: Claim | None) -> None:
+        """Keep to the quotas as they are now, this one among them."""
+        if claim is None:
+            self._quotas.pop(id, None)
+        else:
+            self._quotas[id] = StoredQuota.model_validate_json(claim.json)
+        if self._revised is not None:
+            self._scheduler.revise(self._revised(self._quotas.values()))
+
     def _observe(self, id: str, claim: Claim | None) -> None:
+        if id in self._quotas or (claim is not None and claim.kind == "Quota"):
+            self._note_quota(id, claim)
+            self._pass_due.set()
+            return
         if self._observed.update(id, claim):
             self._pass_due.set()
         if claim is None or claim.status in TERMINAL:
@@ -280,13 +304,11 @@ class Leader:
     async def claim(self, id: str) -> Claim | None:
         return (await self._claims.known([id])).get(id)
 
-    async def is_newest(self, claim: Claim) -> bool:
+    async def state_headers(self, claim: Claim) -> Mapping[str, str] | None:
         latest = await self._log.latest(STATE, claim.id)
-        return latest is not None and bool(latest.value) and position_of(latest) <= claim.position
-
-    async def traceparent(self, claim: Claim) -> str | None:
-        latest = await self._log.latest(STATE, claim.id)
-        return latest.headers.get("traceparent") if latest else None
+        if latest is None or not latest.value or position_of(latest) > claim.position:
+            return None
+        return latest.headers
 
     async def report(self, claim: Claim, status: Status) -> None:
         await self._reporter.report(claim, status, self._candidate.clock.now())

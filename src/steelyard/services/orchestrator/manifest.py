@@ -12,10 +12,12 @@ from steelyard.schema.dependencies import baseline_of, data_mounts, names_of
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService, InferenceServiceFields
 from steelyard.schema.inference_session import InferenceSession
+from steelyard.schema.measurement import Measurement
 from steelyard.schema.model import Model
 from steelyard.schema.names import TRACE, namespace_of, place, resource_name
 from steelyard.schema.report import Report
 from steelyard.schema.resources import RESOURCES, ResourceSpec
+from steelyard.schema.safety_case import SafetyCase
 from steelyard.services.orchestrator.namespaces import ACCOUNT, label_value
 from steelyard.types import Json
 
@@ -117,6 +119,8 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
             inputs = {report: place("Report", report) for report in reports}
             baseline = baseline_of(entity)
             return inputs | ({"baseline": place("Audit", baseline)} if baseline else {})
+        case Measurement() | SafetyCase():
+            raise Unresolvable("NotImplemented", "method: running the code of methods is not implemented")
         case _:
             return {}
 

@@ -14,8 +14,8 @@ from steelyard.accounts.database import Claim
 from steelyard.awake import pause_lasts
 from steelyard.broker.quarantine.dead_letters import described
 from steelyard.schema.entities import entity_of
+from steelyard.schema.status import WITH_WORKFLOW
 from steelyard.services.orchestrator.admission import QUOTA, is_news
-from steelyard.services.orchestrator.manifest import KUBE
 from steelyard.services.orchestrator.waiting import Decision, Fail, Wait, Waiter, obstacle, waiter_of
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class ObservedClaims:
 
     def _insert(self, claim: Claim, waiter: Waiter | None, was_free: bool) -> bool:
         """Add the claim where it belongs. Whether it waits."""
-        if claim.kind not in KUBE:
+        if claim.kind not in WITH_WORKFLOW:
             return False
         if claim.admitted_at is not None:
             if claim.released_at is None:

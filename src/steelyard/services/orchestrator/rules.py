@@ -1,10 +1,19 @@
 """The rules of admission: what a workflow takes of the quotas, what they allow at once, and what within a time."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from steelyard.accounts.quotas import Quotas, QuotaSettings, Rates, resource_allocation
+from steelyard.accounts.quotas import (
+    NO_CREATION_RATES,
+    CreationRates,
+    Quotas,
+    QuotaSettings,
+    Rates,
+    resource_allocation,
+)
+from steelyard.accounts.set_quotas import set_quotas
 from steelyard.schema.entities import AnyEntity
+from steelyard.schema.quota import Quota
 from steelyard.services.orchestrator.admission import Limits
 from steelyard.services.orchestrator.exemptions import ExemptingLimits
 
@@ -19,8 +28,18 @@ class AdmissionRules:
     limits: Limits
     rates: Rates
     allocation: Allocation
+    creations: CreationRates = NO_CREATION_RATES
+    revised: Callable[[Iterable[Quota]], "AdmissionRules"] | None = None
+    """Makes the rules with quotas that requests have set; None where nothing but these rules counts."""
 
 
-def rules_of(settings: QuotaSettings) -> AdmissionRules:
-    """Return the rules of the settings file."""
-    return AdmissionRules(ExemptingLimits(Quotas(settings)), Rates(settings.rates), resource_allocation)
+def rules_of(settings: QuotaSettings, quotas: Iterable[Quota] = ()) -> AdmissionRules:
+    """Return the rules of the settings file, and in their place those of quotas that requests have set."""
+    in_force = set_quotas(quotas)
+    return AdmissionRules(
+        ExemptingLimits(Quotas(settings, in_force)),
+        Rates(settings.rates, in_force),
+        resource_allocation,
+        CreationRates(in_force),
+        lambda newest: rules_of(settings, newest),
+    )

@@ -6,16 +6,20 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from steelyard.accounts.database import Claim, Claims
-from steelyard.accounts.quotas import Rates
+from steelyard.accounts.quotas import NO_CREATION_RATES, CreationRates, Rates
+from steelyard.schema.status import failure_status
 from steelyard.services.orchestrator.admission import QUOTA, AdmissionContext, Limits, admissions
-from steelyard.services.orchestrator.exemptions import ExemptingRates
+from steelyard.services.orchestrator.exemptions import ExemptingRates, counting
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.observed import ObservedClaims
-from steelyard.services.orchestrator.waiting import Admit, Decision, Fail, Wait
+from steelyard.services.orchestrator.rules import AdmissionRules
+from steelyard.services.orchestrator.waiting import Admit, Decision, Fail, Wait, Waiter
 from steelyard.services.status_commands import Status
 
 CHUNK = 500
 """Number of claims that are read at once."""
+TOO_MANY = "RateLimitExceeded"
+"""Reason of an entity that was created beyond a rate of creations."""
 
 
 class Scheduler:
@@ -29,6 +33,7 @@ class Scheduler:
         backfill_seconds: float,
         metrics: OrchestratorMetrics,
         rates: Rates,
+        creations: CreationRates = NO_CREATION_RATES,
     ) -> None:
         self._claims = claims
         self._observed = observed
@@ -36,7 +41,15 @@ class Scheduler:
         self._backfill = timedelta(seconds=backfill_seconds)
         self._metrics = metrics
         self._rates = ExemptingRates(rates)
+        self._creations = creations
+        self._accepted: set[str] = set()
+        """Entities that wait, and were within the rates of creations when they came."""
         self._recent: dict[str, Claim] = {}  # lately admitted, released or not: what the rates count
+
+    def revise(self, rules: AdmissionRules) -> None:
+        """Keep to other rules from the next pass on."""
+        self._limits, self._creations = rules.limits, rules.creations
+        self._rates = ExemptingRates(rules.rates)
 
     async def schedule(self, now: datetime, leader: int) -> tuple[list[str], list[tuple[Claim, Status]]]:
         """Return the ids that were admitted, and the statuses to publish for others.
@@ -69,6 +82,7 @@ class Scheduler:
             chunk = waiters[start : start + CHUNK]
             known = await known_claims(self._claims, {need.id for waiter in chunk for need in waiter.needs})
             obstacles |= self._observed.find_obstacles(chunk, known)
+            obstacles |= await self._excessive_creations(chunk)
             await asyncio.sleep(0)
         context = AdmissionContext(
             list(self._observed.held.values()), self._observed.turns, now, self._backfill
@@ -79,6 +93,30 @@ class Scheduler:
             return obstacles | late | admissions(free, self._limits, context)
         # This computes for a second and more; on the event loop it would delay the renewal of the lease.
         return obstacles | late | await asyncio.to_thread(admissions, free, self._limits, context)
+
+    async def _excessive_creations(self, waiters: Sequence[Waiter]) -> dict[str, Decision]:
+        """Return the ends of entities that were created beyond a rate. They hold nothing, and count for no other."""
+        waiting = self._observed.waiting.keys()
+        self._accepted &= waiting
+        refused: dict[str, Decision] = {}
+        # In the order of creation: a refused one leaves room for those after it.
+        for waiter in sorted(waiters, key=lambda waiter: (waiter.claim.created, waiter.claim.id)):
+            claim, window = waiter.claim, self._creations.window(waiter.claim)
+            if window is None or claim.id in self._accepted:
+                self._accepted.add(claim.id)
+                continue
+            created = [
+                other
+                for other in await self._claims.created(*window)
+                # One whose turn has not come here does not count yet, whichever of the two was created first.
+                if other.reason != TOO_MANY and (other.id in self._accepted or other.id not in waiting)
+            ]
+            if lacking := counting(claim, self._creations.shortages(claim, created)):
+                self._observed.free.pop(claim.id, None)
+                refused[claim.id] = Fail(failure_status(claim.kind), TOO_MANY, lacking[0].message)
+            else:
+                self._accepted.add(claim.id)
+        return refused
 
     def _exceeding_rates(self, now: datetime) -> dict[str, Decision]:
         """Return decisions for claims that wait for a rate's window to pass: until then they take no capacity."""

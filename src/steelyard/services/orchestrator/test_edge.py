@@ -1,5 +1,6 @@
 """Single reconciliations of one entity, where the whole orchestrator would hide what they do."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,11 +42,8 @@ class Bench:
     async def claim(self, id: str) -> Claim | None:
         return self.newest_claim
 
-    async def is_newest(self, claim: Claim) -> bool:
-        return self.newest
-
-    async def traceparent(self, claim: Claim) -> str | None:
-        return TRACEPARENT
+    async def state_headers(self, claim: Claim) -> Mapping[str, str] | None:
+        return {"traceparent": TRACEPARENT} if self.newest else None
 
     async def report(self, claim: Claim, status: Status) -> None:
         assert status.status != "Admitted" or self.models(), "it was reported before it was so"

@@ -2,8 +2,10 @@ import pytest
 
 from steelyard.accounts.database import Claim
 from steelyard.schema.base import DyffEntity
+from steelyard.schema.safety_case import SafetyCase
 from steelyard.services.orchestrator.waiting import Fail, Wait, Waiter, display_name, obstacle, waiter_of
 from steelyard.services.simulation.entities import (
+    START,
     make_audit,
     make_dataset,
     make_evaluation,
@@ -187,3 +189,14 @@ def test_a_long_name_is_cut() -> None:
     one = waiter(SERVICE)
     model = claim_of(make_model(name="x" * 255))
     assert len(display_name(one.needs[0], model)) == len("Model ") + 100
+
+
+def test_an_analysis_fails_at_once_and_says_why() -> None:
+    implementation = {"kind": "PythonFunction", "pythonFunction": {"fullyQualifiedName": "a.b"}}
+    output = {"kind": "SafetyCase", "safetyCase": {"name": "s"}}
+    method = {"id": "m1", "account": "acme", "name": "m", "scope": "Evaluation", "output": output}
+    content = {"id": "s1", "account": "acme", "status": "Created", "creationTime": START, "name": "s"}
+    analysis = SafetyCase.parse({**content, "method": {**method, "implementation": implementation}})
+    assert obstacle(waiter(analysis), {}) == Fail(
+        "Failed", "NotImplemented", "method: running the code of methods is not implemented"
+    )

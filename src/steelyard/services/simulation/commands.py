@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from steelyard.broker.log import EVENTS, Log, Message, Record
+from steelyard.broker.log import AGGREGATOR, EVENTS, Log, Message, Record
 from steelyard.broker.simulation.replay import work_off
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import (
@@ -27,7 +27,7 @@ from steelyard.schema.commands import (
     UpdateEntityStatus,
     command_time,
 )
-from steelyard.services.aggregator.aggregator import GROUP, Aggregator
+from steelyard.services.aggregator.aggregator import Aggregator
 from steelyard.services.simulation.entities import START
 from steelyard.services.status_commands import command_id
 
@@ -84,4 +84,4 @@ def record(sent: Message, offset: int, partition: int = 3, written: datetime = S
 async def aggregate(log: Log, *messages: Message) -> None:
     """Publish messages, and let the aggregator apply all commands of the log that it has not read yet."""
     await log.publish(messages)
-    await work_off(log, GROUP, EVENTS, Aggregator)
+    await work_off(log, AGGREGATOR, EVENTS, Aggregator)

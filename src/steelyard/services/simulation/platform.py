@@ -64,6 +64,8 @@ class Bench:
     settings: OrchestratorSettings = QUICK
     now: datetime = START + timedelta(minutes=1)
     metrics: OrchestratorMetrics = field(default_factory=OrchestratorMetrics)
+    rules: AdmissionRules | None = None
+    """Rules of admission in place of `limits`."""
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def new_id(self) -> str:
@@ -74,7 +76,7 @@ class Bench:
 
     def start(self, identity: str = "one") -> asyncio.Task[None]:
         """Run an orchestrator until it is cancelled or dies."""
-        rules = AdmissionRules(self.limits, Rates(), lambda entity: {"slots": "1"})
+        rules = self.rules or AdmissionRules(self.limits, Rates(), lambda entity: {"slots": "1"})
         return self._run(
             run_orchestrator(
                 self.log,

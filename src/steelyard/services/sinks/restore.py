@@ -11,7 +11,7 @@ from steelyard.broker.log import EVENTS, STATE, Log, Message
 from steelyard.broker.partition import partition_of
 from steelyard.origin import Origin
 from steelyard.schema.commands import command_time
-from steelyard.schema.entities import entity_of
+from steelyard.schema.entities import stored_of
 from steelyard.services.aggregator.messages import RECENT_ID
 from steelyard.services.sinks.view import ENTITIES
 from steelyard.storage.store import Store
@@ -40,7 +40,7 @@ async def restore(log: Log, backup: Store, origin: Origin | None, epoch: int, no
     async for info in backup.list(ENTITIES):
         content = await backup.get(info.key)
         try:
-            entity = entity_of(content)
+            entity = stored_of(content)
         except ValueError:
             unreadable.append(info.key)
             continue
