@@ -13,7 +13,7 @@ def verify(
     key: KeyOption = None,
     model: ModelOption = None,
 ) -> None:
-    """Check an audit against the reports that it was made from, and these against their inputs and outputs.
+    """Check an audit against the reports that it was made from. These are checked against their inputs and outputs.
 
     It says first what cannot be checked and why. Give what `steelyard audit download ID --evidence DIR` has downloaded;
     of a page without its files, only a part can be checked. With --model, every report's model files are compared with

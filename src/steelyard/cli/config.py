@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from steelyard.local.config import Check
     from steelyard.settings import Settings
 
-config = typer.Typer(
-    help="Check the engines that the settings file names, and make their tables.", no_args_is_help=True
-)
+config = typer.Typer(help="Check the engines of the settings, and make their tables.", no_args_is_help=True)
 
 
 @config.command()
@@ -31,8 +29,9 @@ def check(state_dir: FolderOption = None, settings: SettingsOption = None) -> No
 
     async def try_all() -> bool:
         good = True
-        async for seen in check_engines(_loaded(state_dir, settings)):
-            _show(seen)
+        # The name is printed before the trial, because the answer takes seconds where a server is down.
+        async for seen in check_engines(_loaded(state_dir, settings), _show_name):
+            _show_result(seen)
             good = good and not seen.fault
         return good
 
@@ -43,7 +42,7 @@ def check(state_dir: FolderOption = None, settings: SettingsOption = None) -> No
 @config.command()
 @needs("local")
 def init(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
-    """Make the tables of the servers that the settings name, or migrate those of an earlier version.
+    """Make the tables of the servers that the settings name. Those of an earlier version are migrated.
 
     Nothing is lost: run again, it changes nothing. Files need no preparation.
     """
@@ -56,7 +55,8 @@ def init(state_dir: FolderOption = None, settings: SettingsOption = None) -> Non
     async def prepare_all() -> int:
         count = 0
         async for prepared in prepare_engines(_loaded(state_dir, settings)):
-            _show(prepared)
+            _show_name(prepared.engine, prepared.address)
+            _show_result(prepared)
             count += 1
         return count
 
@@ -76,6 +76,9 @@ def _loaded(state_dir: Path | None, settings: Path | None) -> "Settings":
     return load(settings, choose_state_dir(state_dir).path)
 
 
-def _show(seen: "Check") -> None:
-    typer.echo(f"{seen.engine:<9} {seen.address}")
+def _show_name(engine: str, address: str) -> None:
+    typer.echo(f"{engine:<9} {address}")
+
+
+def _show_result(seen: "Check") -> None:
     typer.echo(f"{'':<9} {f'CANNOT BE USED: {seen.fault}' if seen.fault else ', '.join(seen.facts)}")

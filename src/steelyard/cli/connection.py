@@ -33,6 +33,17 @@ SHORT = {
     "rep": "reports",
     "proc": "auditprocedures",
     "aud": "audits",
+    "mth": "methods",
+    "meas": "measurements",
+    "case": "safetycases",
+    "fam": "families",
+    "use": "usecases",
+    "haz": "hazards",
+    "pipe": "pipelines",
+    "run": "pipelineruns",
+    "chal": "challenges",
+    "team": "teams",
+    "sub": "submissions",
     "acc": "accounts",
 }
 COLLECTIONS = tuple(SHORT.values())
@@ -45,10 +56,22 @@ KindArgument = Annotated[
     ),
 ]
 WORKFLOWS = frozenset(
-    {"models", "inferenceservices", "inferencesessions", "evaluations", "reports", "audits"}
+    {
+        *("models", "inferenceservices", "inferencesessions", "evaluations", "reports", "audits"),
+        *("measurements", "safetycases"),
+    }
 )
-WITH_FILES = frozenset({"datasets", "modules", "evaluations", "reports", "audits"})
+TERMINATED = WORKFLOWS | {"pipelineruns", "submissions"}
+"""Collections whose entities can be ended: a run ends the workflows that it has created."""
+WITH_FILES = frozenset(
+    {"datasets", "modules", "evaluations", "reports", "audits", "measurements", "safetycases"}
+)
 ENTITIES = frozenset(COLLECTIONS) - {"accounts"}
+AWAITED = ENTITIES - {"pipelineruns", "submissions", "teams"}
+"""Collections whose entities have a status that says when they have ended.
+
+The status of a run, or of a submission's run, follows from its workflows, and a team waits for its organiser.
+"""
 
 
 def collection_name(kind: str) -> str:
@@ -56,7 +79,12 @@ def collection_name(kind: str) -> str:
     from steelyard.errors import UsageError
 
     word = kind.lower()
-    for plural in (SHORT.get(word, word), SHORT.get(word.removesuffix("s"), word), f"{word}s"):
+    for plural in (
+        SHORT.get(word, word),
+        SHORT.get(word.removesuffix("s"), word),
+        f"{word}s",
+        f"{word[:-1]}ies",
+    ):
         if plural in COLLECTIONS:
             return plural
     raise UsageError(f"{kind}: there is no such kind; there are {', '.join(COLLECTIONS)}")
@@ -142,6 +170,7 @@ class PlatformOptions:
 
 def one_id(collection: object, text: str) -> str:
     """Return the id that a user means: a whole id, the beginning of one, or a name that only one entity has."""
+    from steelyard.cli.output import name_of
     from steelyard.errors import UsageError
 
     # A whole id is not looked up: the entity may be one that no query lists, such as a deleted one.
@@ -150,9 +179,12 @@ def one_id(collection: object, text: str) -> str:
     ids = [
         entity.id
         for entity in collection.query()  # type: ignore[attr-defined]
-        if getattr(entity, "name", None) == text or entity.id.startswith(text)
+        if name_of(entity.dump()) == text or entity.id.startswith(text)
     ]
     if len(ids) == 1:
         return str(ids[0])
-    reason = f"{len(ids)} match: {', '.join(ids[:5])}" if ids else "there is none"
-    raise UsageError(f"{text}: should be an id, the beginning of one, or a name; {reason}")
+    if ids:
+        raise UsageError(f"{text}: {len(ids)} match: {', '.join(ids[:5])}; give more of the id")
+    raise UsageError(
+        f"{text}: no id begins with it, and nothing has it as its name; `steelyard get` lists what there is"
+    )

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steelyard.cli.connection import (
+    AWAITED,
     ENTITIES,
+    TERMINATED,
     WORKFLOWS,
     KindArgument,
     OutputOption,
@@ -178,12 +180,12 @@ def wait(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Wait until entities have succeeded, and print what they wait for. Exit status 1 when one fails."""
+    """Wait until entities have succeeded. It prints what they wait for. Exit status 1 when one fails."""
     import time
 
     from steelyard.cli.output import why
 
-    plural, until = one_of(collection_name(kind), ENTITIES, "status to wait for"), time.monotonic() + timeout
+    plural, until = one_of(collection_name(kind), AWAITED, "status to wait for"), time.monotonic() + timeout
 
     with platform.connect() as client:
         collection = getattr(client, plural)
@@ -240,13 +242,13 @@ def terminate(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """End a running workflow, such as an inference session."""
-    plural = one_of(collection_name(kind), WORKFLOWS, "workflow to end")
+    """End a running workflow, such as an inference session, or a run of a pipeline with its workflows."""
+    plural = one_of(collection_name(kind), TERMINATED, "workflow to end")
     with platform.connect() as client:
         collection = getattr(client, plural)
         id = one_id(collection, id)
-        collection.terminate(id)
-    typer.echo(f"{plural}/{id} terminated")
+        answer = collection.terminate(id)
+    typer.echo(f"{plural}/{id} terminated{f': {answer.message}' if answer.message else ''}")
 
 
 def _filters(labels: list[str], where: list[str]) -> dict[str, object]:

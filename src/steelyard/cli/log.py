@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from steelyard.settings import Settings
 
 log = typer.Typer(
-    help="Check which event log the platform's files belong to, accept the log, or rebuild it from its backup.",
+    help="Check the event log, accept it, or rebuild it from the backup.",
     no_args_is_help=True,
 )
 SettingsOption = Annotated[
@@ -27,7 +27,7 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmat
 @log.command()
 @needs("local")
 def status(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
-    """Show which of view, backup, storage and accounts belong to the log.
+    """Show which of the platform's files belong to the log.
 
     Exit status 3 when one of them does not.
     """

@@ -16,6 +16,7 @@ from steelyard.cli import (
     log,
     move,
     quarantine,
+    quotas,
     report_verify,
     restore,
     run,
@@ -29,6 +30,7 @@ from steelyard.cli import (
 from steelyard.cli.demo import command
 from steelyard.cli.eval.group import eval_app
 from steelyard.cli.extras import needs
+from steelyard.cli.ray.groups import appwrapper_app, queue_app, ray_app
 from steelyard.cli.train.group import train_app
 
 app = typer.Typer(
@@ -60,6 +62,7 @@ for verb in VERBS:
 app.command()(accounts.token)
 app.add_typer(accounts.account, name="account")
 app.add_typer(quarantine.quarantine, name="quarantine")
+app.add_typer(quotas.quota, name="quota")
 app.add_typer(log.log, name="log")
 app.command()(restore.restore)
 app.command()(move.export)
@@ -74,6 +77,9 @@ app.add_typer(transfer.report, name="report")
 app.add_typer(transfer.audit, name="audit")
 app.add_typer(eval_app, name="eval")
 app.add_typer(train_app, name="train")
+app.add_typer(ray_app, name="ray")
+app.add_typer(queue_app, name="queue")
+app.add_typer(appwrapper_app, name="appwrapper")
 app.add_typer(runners.runners, name="runners")
 app.command()(service.service)
 

@@ -19,7 +19,7 @@ def export(
     state_dir: FolderOption = None,
     settings: SettingsOption = None,
 ) -> None:
-    """Write an installation to one file or folder: entities, commands, files and accounts.
+    """Write an installation to one file or folder. It holds entities, commands, files and accounts.
 
     Nothing may run meanwhile: call steelyard down first. The keys that sign tokens are in it: keep it secret.
     """

@@ -40,7 +40,7 @@ def closing_words(ended: Sequence[Finished], state: StateDir, folder: Path) -> s
         f"  1. open the page:      xdg-open {page}"
         if page
         else f"  1. see what there is:  {steelyard} status",
-        f"  2. start it again:     {steelyard} up --state-dir {_short(state.path)}",
+        f"  2. start it again:     {steelyard} up --detach --state-dir {_short(state.path)}",
         f"     and look inside:    kubectl --kubeconfig {kubeconfig} {looked_at}",
         f"  3. change the example: edit {folder}/*.yaml, then {steelyard} run {folder}",
     ]

@@ -39,7 +39,7 @@ def table(entities: Sequence[Json], now: datetime) -> str:
     rows += [
         (
             entity.get("id", ""),
-            entity.get("name", ""),
+            name_of(entity),
             entity.get("status", ""),
             age(entity, now),
             why(entity),
@@ -56,6 +56,37 @@ def table(entities: Sequence[Json], now: datetime) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def name_of(entity: Json) -> str:
+    """Return the name of an entity, or its title where it has no name, as use cases and hazards."""
+    for document in (mapping(entity, "metadata"), entity):
+        title = mapping(document, "documentation").get("title")
+        if not entity.get("name") and isinstance(title, str) and title:
+            return title
+    return str(entity.get("name") or "")
+
+
+def log_line(time: str, message: str) -> str:
+    """Return a line of a log: its time, then its text.
+
+    A step writes its lines as JSON objects with the time, a level, a message and further fields. Of such a line the
+    message is printed, with its fields behind it; any other line is printed as it is.
+    """
+    try:
+        content = json.loads(message)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or not {"time", "level", "message"} <= content.keys():
+        return f"{time} {message}"
+    level = f"{content['level']}: " if content["level"] != "info" else ""
+    step = f"{content['step']}: " if content.get("step") else ""
+    fields = [
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in content.items()
+        if name not in {"time", "level", "step", "message"}
+    ]
+    return " ".join([f"{time} {step}{level}{content['message']}", *fields])
 
 
 def why(entity: Json) -> str:
@@ -81,7 +112,7 @@ def described(entity: Json, plural: str, now: datetime, progress: str | None = N
     import yaml
 
     shown = {
-        "Name": entity.get("name"),
+        "Name": name_of(entity),
         "Id": f"{plural}/{entity.get('id')}",
         "Account": entity.get("account"),
         "Status": entity.get("status"),

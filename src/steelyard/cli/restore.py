@@ -41,7 +41,7 @@ def restore(
     ] = False,
     yes: YesOption = False,
 ) -> None:
-    """Rebuild the state of all entities and the view from the backup, after the log and the view were lost.
+    """Rebuild all entities and the view from the backup. It is for a log and a view that were lost.
 
     Nothing is written over: where the log or the view has anything, the command refuses. Nothing may run meanwhile.
     One deleted entity is brought back by steelyard backup restore.

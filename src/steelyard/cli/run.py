@@ -20,7 +20,7 @@ def run(
     timeout: int = typer.Option(3600, min=1, help="Time limit of one resource, in seconds."),
     display: str = Display,
 ) -> None:
-    """Apply a folder of manifests, and wait for every resource to finish.
+    """Apply a folder of manifests, and wait for them to finish.
 
     Manifests are applied in the order of their names, with new ids. The command starts the embedded Kubernetes and the
     operator if they do not run, and stops what it started. If the folder has a prepare.py, it runs first, with

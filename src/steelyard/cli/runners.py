@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 runners = typer.Typer(
-    help="Programs that serve models on this machine: vllm, llama.cpp, transformers.",
+    help="Programs that serve models: vllm, llama.cpp, transformers.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -30,7 +30,7 @@ def install(
     cuda: Annotated[bool, typer.Option("--cuda", help="For NVIDIA's GPUs.")] = False,
     state_dir: PlatformOption = None,
 ) -> None:
-    """Install a runner from its lock, below $XDG_DATA_HOME/steelyard/runners or ~/.local/share.
+    """Install a runner from its lock. Its place is $XDG_DATA_HOME/steelyard/runners, or below ~/.local/share.
 
     Without --cpu and --cuda, the machine decides: --cuda where NVIDIA's driver is loaded. An installation that is
     interrupted leaves nothing; one that is there already is kept. A platform on this machine then knows it: the one of
@@ -66,7 +66,7 @@ def list_() -> None:
 
 @runners.command()
 def check(runner: KindArgument) -> None:
-    """Check that every file of a runner's environment is as it was installed, from the lock of this Steelyard.
+    """Check that the files of a runner are as installed. The lock of this Steelyard says how.
 
     Exit status 1 where something is wrong.
     """

@@ -51,7 +51,7 @@ def serve(
     ] = False,
     state_dir: FolderOption = None,
 ) -> None:
-    """Serve a model on the platform of this machine, which is started where it does not run.
+    """Serve a model on the platform of this machine. It is started where it does not run.
 
     Ctrl-C ends what was started. With --detach, the commands that end the session and the platform are printed.
     """

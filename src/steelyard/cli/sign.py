@@ -16,7 +16,7 @@ def sign_report(
     file: Annotated[Path, typer.Argument(help="report.html or report.json, or their folder.")],
     sign_key: KeyOption,
 ) -> None:
-    """Sign a report that was checked: its attestation then says whose key vouches for its digests."""
+    """Sign a report that was checked. Its attestation then says whose key vouches for its digests."""
     from steelyard.report.evidence.report_statement import report_statement
     from steelyard.report.evidence.verify import folder_of
 
@@ -28,7 +28,7 @@ def sign_audit(
     file: Annotated[Path, typer.Argument(help="index.html or audit.json, or their folder.")],
     sign_key: KeyOption,
 ) -> None:
-    """Sign an audit that was checked: its attestation then says whose key vouches for its digests."""
+    """Sign an audit that was checked. Its attestation then says whose key vouches for its digests."""
     from steelyard.report.evidence.audit_statement import audit_statement
     from steelyard.report.evidence.verify_audit import audit_folder_of
 

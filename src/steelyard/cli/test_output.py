@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from steelyard.cli.entities import _filters, _label
-from steelyard.cli.output import check_form, described, rendered
+from steelyard.cli.output import check_form, described, log_line, name_of, rendered
 from steelyard.errors import UsageError
+from steelyard.types import Json
 
 NOW = datetime(2030, 1, 1, 0, 5, tzinfo=UTC)
 MODEL = {
@@ -74,3 +75,43 @@ def test_a_label_is_set_or_taken_away() -> None:
     assert (_label("a=b"), _label("a-"), _label("a=")) == (("a", "b"), ("a", None), ("a", ""))
     with pytest.raises(UsageError, match="key=value"):
         _label("a")
+
+
+@pytest.mark.parametrize(
+    ("entity", "name"),
+    [
+        ({"name": "mine", "documentation": {"title": "T"}}, "mine"),
+        ({"documentation": {"title": "Fairness"}, "metadata": {}}, "Fairness"),
+        ({"documentation": {"title": "old"}, "metadata": {"documentation": {"title": "Edited"}}}, "Edited"),
+        ({"metadata": {"documentation": {"title": None}}}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_has_no_name_is_called_by_its_title(entity: Json, name: str) -> None:
+    assert name_of(entity) == name
+    assert name in rendered([{"id": "a", **entity}], "table", "usecases", single=False, now=NOW)
+
+
+STEP = {
+    "time": "2030-01-01T00:00:00.5+00:00",
+    "level": "info",
+    "step": "evaluation_client",
+    "message": "rows read",
+}
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (STEP, "T evaluation_client: rows read"),
+        ({**STEP, "rows": 5, "of": "a b"}, "T evaluation_client: rows read rows=5 of=a b"),
+        ({**STEP, "level": "error", "message": "no room"}, "T evaluation_client: error: no room"),
+        ({"question": 1}, 'T {"question": 1}'),
+        ("a server's own line", "T a server's own line"),
+        ("[1]", "T [1]"),
+        ("", "T "),
+    ],
+)
+def test_a_line_of_a_step_is_printed_as_a_sentence_with_one_time(message: Json | str, line: str) -> None:
+    text = message if isinstance(message, str) else json.dumps(message)
+    assert log_line("T", text) == line

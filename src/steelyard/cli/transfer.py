@@ -32,7 +32,7 @@ def upload(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Create a dataset, a module or a model from the files of a folder, and print its id."""
+    """Create a dataset, a module or a model from a folder. Its id is printed."""
     from steelyard.errors import UsageError
 
     plural = collection_name(kind)
@@ -60,7 +60,7 @@ def download(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Download the files of an entity: a dataset's rows, an evaluation's outputs, a report's page."""
+    """Download the files of an entity. They are a dataset's rows, an evaluation's outputs, a report's page."""
     plural = one_of(collection_name(kind), WITH_FILES, "files to download")
     with platform.connect() as client, _progress("downloading") as progress:
         collection = getattr(client, plural)
@@ -81,12 +81,14 @@ def logs(
     platform: PlatformOptions,
 ) -> None:
     """Print what the Pods of a workflow have written."""
+    from steelyard.cli.output import log_line
+
     plural = one_of(collection_name(kind), WORKFLOWS, "logs")
     with platform.connect() as client:
         collection = getattr(client, plural)
         lines = collection.logs(one_id(collection, id), since=since, limit=limit).logs
     for line in lines:
-        typer.echo(f"{line.timestamp} {line.message}")
+        typer.echo(log_line(line.timestamp, line.message or ""))
     if not lines:
         typer.echo("nothing is written" + (f" since {since}" if since else " yet"), err=True)
 
@@ -146,7 +148,7 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
         *,
         platform: PlatformOptions,
     ) -> None:
-        """Download the page; with --evidence, also all that is needed to check it (`verify`)."""
+        """Download the page. With --evidence, also all that is needed to check it (`verify`)."""
         if not evidence:
             typer.echo(str(_saved(kind, id, folder, platform) / name))
             return

@@ -40,7 +40,7 @@ def up(
         ),
     ] = False,
 ) -> None:
-    """Start Kubernetes, the operator and the platform on this machine. Ctrl-C ends them in order."""
+    """Start the platform, its operator and Kubernetes here. Ctrl-C ends them in order."""
     check_local()
     from steelyard.local.machine import check_file_system, check_machine
     from steelyard.local.state import StateDir, check_for_up
@@ -85,7 +85,7 @@ def up(
 
 
 def down(state_dir: FolderOption = None) -> None:
-    """End everything that runs on a state folder, also what a killed `up` left behind."""
+    """End everything that runs on a state folder. That includes what a killed `up` left behind."""
     from steelyard.local.detached import stop
     from steelyard.local.state import StateDir, why_no_state_folder
 
@@ -101,7 +101,7 @@ def status(
         str, typer.Option("--output", "-o", help="Form of the output: table or json.")
     ] = "table",
 ) -> None:
-    """Show what runs on a state folder: processes, addresses, nodes and Kubernetes resources.
+    """Show what runs: processes, addresses, nodes, resources.
 
     Exit status 1 when nothing runs.
     """

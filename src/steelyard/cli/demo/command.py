@@ -56,7 +56,9 @@ def demo(
 
 
 def closing_words(pages: Sequence[Path], state: Path, seconds: float) -> str:
-    """Return the text at the end: the page and what to try next."""
+    """Return the text at the end: the results, the page and what to try next."""
+    from steelyard.cli.demo.results import result_lines
+
     here = Path.cwd()
     page, folder = (
         str(path.relative_to(here)) if path.is_relative_to(here) else str(path) for path in (pages[-1], state)
@@ -67,11 +69,13 @@ def closing_words(pages: Sequence[Path], state: Path, seconds: float) -> str:
             "",
             f"Two models evaluated, reported on and audited in {seconds:.1f} s.",
             "",
+            *result_lines([page.parent for page in pages]),
+            "",
             f"Audit, compared with the weaker model: {page}",
             "",
             "Try next:",
             f"  1. open the page:      xdg-open {page}",
-            f"  2. start it again:     {steelyard} up --state-dir {folder}",
+            f"  2. start it again:     {steelyard} up --detach --state-dir {folder}",
             f"     and look around:    {steelyard} get audits --state-dir {folder}",
             "  3. audit your own:     docs/client.md takes your data and your model through the same steps",
         ]

@@ -41,7 +41,7 @@ def compare(
         ),
     ] = None,
 ) -> None:
-    """Compare runs row by row: differences with intervals, p values, and which rows changed.
+    """Compare runs row by row. It shows differences with intervals, p values, and which rows changed.
 
     All runs must be over the same data and scored by the same rubric; prompts, models and settings may differ.
     """

@@ -12,7 +12,7 @@ def export(
     run: RunArgument,
     output: Annotated[Path, typer.Option(metavar="FILE", help="File to write: .jsonl, .csv or .parquet.")],
 ) -> None:
-    """Write the prompts, answers and scores of a run into one file, one row per answer."""
+    """Write prompts, answers and scores of a run into one file. It has one row per answer."""
     from steelyard.cli.eval.wording import count
     from steelyard.runs.export import export as write
     from steelyard.runs.folder import open_run

@@ -8,7 +8,7 @@ from steelyard.cli.eval import compare, export, mock, run, score, show
 from steelyard.cli.extras import needs
 
 eval_app = typer.Typer(
-    help="Evaluate any OpenAI-compatible endpoint: run, score, show, compare, export; mock is one to try them on.",
+    help="Evaluate any OpenAI-compatible endpoint. `mock` is one to try the commands on.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

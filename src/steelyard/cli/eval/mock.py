@@ -29,7 +29,7 @@ def mock(
     ] = 0.0,
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the faults.")] = 0,
 ) -> None:
-    """Serve mock models with an OpenAI-compatible API, to try the other commands without a model; Ctrl-C ends it.
+    """Serve mock models, to try the other commands without a model. Their API is OpenAI's; Ctrl-C ends it.
 
     The models small, medium and large answer "What is 17 + 25?", each with a different share of mistakes; every model
     can be asked as a judge. They answer anything else with random words.

@@ -54,7 +54,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Ask a model every prompt of a file, score the answers, and make a report page.
+    """Ask a model every prompt of a file, and score the answers. It makes a report page.
 
     After any stop, the same command continues the run and pays only for what is missing. Exit status: 0 all rows
     answered, 1 failed, 2 wrong usage, 3 done with row errors, 4 stopped at a cap, 130 interrupted.

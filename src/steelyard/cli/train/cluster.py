@@ -32,6 +32,8 @@ class Place:
     kubeconfig: Path | None
     context: str | None = None
     state: "StateDir | None" = None
+    own: str = "default"
+    """Namespace that a command uses if none is named."""
 
     @property
     def flags(self) -> str:
@@ -42,7 +44,7 @@ class Place:
         if self.state is None and self.kubeconfig is not None:
             words += f" --kubeconfig {short(self.kubeconfig)}"
         words += f" --context {self.context}" if self.context else ""
-        return words + (f" -n {self.namespace}" if self.namespace != "default" else "")
+        return words + (f" -n {self.namespace}" if self.namespace != self.own else "")
 
     @property
     def up(self) -> str:
@@ -60,8 +62,13 @@ class ClusterOptions:
 
     namespace: Annotated[
         str,
-        typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the job."),
-    ] = "default"
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="Namespace in the cluster. Default: that of the kubeconfig's context, then default.",
+        ),
+    ] = ""
     state_dir: FolderOption = None
     kubeconfig: Annotated[
         Path | None,
@@ -98,15 +105,22 @@ class ClusterOptions:
     def running(self) -> Place | None:
         """Return the cluster, or None where none is named and none runs on this machine."""
         if self.kubeconfig is not None:
-            return Place(self.namespace, self.kubeconfig, self.context)
+            return self.place(self.kubeconfig)
         from steelyard.local.detached import running
 
         state = choose_state_dir(self.state_dir)
         # The cluster of this machine wins over KUBECONFIG: whoever started one here means it.
         if running(state):
-            return Place(self.namespace, state.kubeconfig, self.context, state)
+            return self.place(state.kubeconfig, state)
         named = self.context is not None or os.environ.get("KUBECONFIG")
-        return Place(self.namespace, None, self.context) if named and self.state_dir is None else None
+        return self.place(None) if named and self.state_dir is None else None
+
+    def place(self, kubeconfig: Path | None, state: "StateDir | None" = None) -> Place:
+        """Return the place of a cluster, in the namespace that kubectl would take."""
+        from steelyard.kube.kubeconfig import namespace_of
+
+        own = namespace_of(kubeconfig, self.context) or "default"
+        return Place(self.namespace or own, kubeconfig, self.context, state, own)
 
 
 def on_cluster(command: Callable[..., None]) -> Callable[..., None]:

@@ -29,7 +29,7 @@ OVER = {"Running": "Ended", "Pending": "Not run"}
 
 @on_cluster
 def describe(job: JobArgument, *, cluster: ClusterOptions) -> None:
-    """Show one job: its replicas and their progress, why one failed, conditions and events.
+    """Show one job: replicas, progress, conditions, events. It says why a replica failed.
 
     For a failure, the last lines of the program are shown, too.
     """

@@ -125,7 +125,7 @@ def _platform(
     alone = () if training.output_model or training.detach else ("platform",)
     start_detached(state.path, Started(without=alone))
     try:
-        yield Place(cluster.namespace, state.kubeconfig, None, state), keep
+        yield cluster.place(state.kubeconfig, state), keep
     except KeyboardInterrupt:
         screen.close()
         raise Interrupted("interrupted; ending what was started ...") from None
@@ -142,7 +142,7 @@ def _dry(training: TrainingRequest, running: Place | None, cluster: ClusterOptio
     state = choose_state_dir(cluster.state_dir)
     prepare(state)
     write_images(state.images)
-    return asyncio.run(_printed(training, Place(cluster.namespace, state.kubeconfig, None, state), None))
+    return asyncio.run(_printed(training, cluster.place(state.kubeconfig, state), None))
 
 
 async def _printed(training: TrainingRequest, place: Place, api: "RestCluster | None") -> int:

@@ -39,7 +39,7 @@ def register(
     *,
     cluster: ClusterOptions,
 ) -> None:
-    """Make a Model of the output of a job, on the platform of this machine.
+    """Make a Model of the output of a job. It is made on the platform of this machine.
 
     Calling it again changes nothing.
     """
