@@ -43,7 +43,7 @@ async def once_room(
     said = False
     while True:
         try:
-            return await work()
+            return await run_apart(work)
         except Exception as error:
             if not no_room(error) or is_cancelled():
                 raise
@@ -51,6 +51,15 @@ async def once_room(
                 full(error)
             said = True
         await asyncio.sleep(pause)
+
+
+async def run_apart(work: Callable[[], Awaitable[None]]) -> None:
+    """Do the work in a task of its own, which is cancelled with this one.
+
+    Python 3.11 leaves a task in which a task group has failed marked as cancelled, so that `is_cancelled` could not
+    tell it from one that was asked to end.
+    """
+    await asyncio.ensure_future(work())
 
 
 def is_cancelled() -> bool:

@@ -24,6 +24,8 @@ from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.telemetry_settings import TelemetrySettings
 
+_WORDS = {"extra_forbidden": "there is no such setting"}
+
 
 class Settings(BaseSettings):
     """All settings. Environment: `STEELYARD_STORAGE`, `STEELYARD_OPERATOR__MAX_ATTEMPTS` and so on."""
@@ -114,7 +116,7 @@ def load(path: Path | None, state: Path) -> Settings:
         settings = Settings(**content)
     except ValidationError as error:
         faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']} (got {fault['input']!r})"
+            f"{'.'.join(map(str, fault['loc']))}: {_WORDS.get(fault['type'], fault['msg'])} (got {fault['input']!r})"
             for fault in error.errors()
         )
         raise UsageError(f"settings: {faults}") from error

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.types import mapping, sequence
+from steelyard.types import copied, mapping, sequence
 
 EMPTY: list[Any] = [None, "", 0, False, [], {}]
 
@@ -46,3 +46,12 @@ def test_what_is_no_object_does_not_pass_for_an_empty_one(wrong: Any) -> None:
 def test_what_is_no_list_does_not_pass_for_an_empty_one(wrong: Any) -> None:
     with pytest.raises(TypeError, match="items has to be a list, not "):
         sequence({"items": wrong}, "items")
+
+
+def test_a_copy_shares_nothing_that_can_change() -> None:
+    document = {"spec": {"args": ["a", {"b": None}], "count": 2**70, "on": True}}
+    copy = copied(document)
+    assert copy == document
+    copy["spec"]["args"][1]["b"] = "changed"
+    copy["spec"]["args"].append("more")
+    assert document == {"spec": {"args": ["a", {"b": None}], "count": 2**70, "on": True}}

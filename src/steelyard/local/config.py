@@ -6,9 +6,12 @@ A platform that runs on them meanwhile notices nothing: a trial writes one objec
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote, urlsplit
+
+import httpx
 
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.open import open_accounts_database, prepare_accounts_database
@@ -22,6 +25,9 @@ from steelyard.views.open import open_view
 from steelyard.views.view import ViewError
 
 _PROBE = ".steelyard/probe"
+PATIENCE = timedelta(seconds=5)
+"""Time for which an object store that does not answer is asked again; a person waits for the result."""
+_SIGNED_FOR = timedelta(minutes=5)
 NOT_MADE = "is not there yet; the first start makes it"
 
 
@@ -35,17 +41,27 @@ class Check:
     fault: str = ""
 
 
-async def check_engines(settings: Settings) -> AsyncIterator[Check]:
-    """Try each engine of the settings, one after the other."""
+async def check_engines(
+    settings: Settings,
+    begin: Callable[[str, str], None] = lambda engine, address: None,
+    patience: timedelta = PATIENCE,
+) -> AsyncIterator[Check]:
+    """Try each engine of the settings, one after the other; `begin` is called with its name and address first."""
+    storage_trial = partial(_try_storage, patience=patience)
     trials: dict[str, Callable[[str], Awaitable[tuple[str, ...]]]] = {
         "log": _try_log,
         "view": _try_view,
         "accounts": _try_accounts,
-        "storage": _try_storage,
-        "backup": _try_storage,
+        "storage": (
+            partial(_try_storage_and_urls, patience=patience)
+            if settings.api.signed_urls == "store"
+            else storage_trial
+        ),
+        "backup": storage_trial,
     }
     for engine, trial in trials.items():
         address = getattr(settings, engine)
+        begin(engine, without_password(address))
         try:
             facts = (NOT_MADE,) if not_made_yet(address) else await trial(address)
             yield Check(engine, without_password(address), facts)
@@ -67,9 +83,7 @@ async def prepare_engines(settings: Settings) -> AsyncIterator[Check]:
     """
     made = await prepare_log(settings.log)
     if made is not None:
-        yield Check(
-            "log", without_password(settings.log), ("topics: made" if made else "topics: up to date",)
-        )
+        yield Check("log", without_password(settings.log), (f"topics: {made}",))
     prepared = await prepare_accounts_database(settings.accounts)
     if prepared is not None:
         before, after = prepared
@@ -94,11 +108,10 @@ async def _try_log(address: str) -> tuple[str, ...]:
 async def _try_view(address: str) -> tuple[str, ...]:
     view = await open_view(address)
     try:
-        origin = await view.origin()
+        facts, origin = await view.facts(), await view.origin()
     finally:
         await view.close()
-    kind = "transactions, indexes" if address.startswith("mongodb") else "can be opened"
-    return (kind, f"epoch {origin.epoch}" if origin else "no log yet")
+    return (*facts, f"epoch {origin.epoch}" if origin else "no log yet")
 
 
 async def _try_accounts(address: str) -> tuple[str, ...]:
@@ -109,9 +122,52 @@ async def _try_accounts(address: str) -> tuple[str, ...]:
         await opened.close()
 
 
-async def _try_storage(address: str) -> tuple[str, ...]:
+async def _try_storage_and_urls(address: str, patience: timedelta) -> tuple[str, ...]:
+    return (*await _try_storage(address, patience), await _try_urls(address, patience))
+
+
+async def _try_urls(address: str, patience: timedelta) -> str:
+    """Try the store's own URLs: each must open one object for one method, and let nobody read another one by a copy."""
+    store = open_store(address, patience=patience)
+    key, other = f"staging/probe/{secrets.token_hex(8)}", f"{_PROBE}/{secrets.token_hex(8)}"
+    write = await store.sign("PUT", key, _SIGNED_FOR)
+    if write is None:
+        return "signs no URLs, so that the API's are given"
+    try:
+        await store.create(other, b"other")
+        async with httpx.AsyncClient(timeout=60) as client:
+            answer = await client.put(write.url, content=b"own", headers=write.headers)
+            if not answer.is_success or await store.get(key) != b"own":
+                raise StorageError(
+                    f"{store.url}: its own signed URL does not write: {answer.status_code} {answer.text[:200]}"
+                )
+            if (await client.get(write.url)).is_success:
+                raise StorageError(f"{store.url}: a URL that is signed for writing reads, too")
+            source = urlsplit(write.url)
+            path = source.path.replace(quote(key), quote(other))
+            sources = {
+                "x-amz-copy-source": path,
+                "x-goog-copy-source": path,
+                "x-ms-copy-source": f"{source.scheme}://{source.netloc}{path}",
+            }
+            for headers in (sources, {**sources, **write.headers}):
+                await client.put(write.url, headers=headers)
+                if await store.get(key) == b"other":
+                    raise StorageError(
+                        f"{store.url}: its signed URLs copy what their holders may not read;"
+                        " set api.signed_urls to 'api'"
+                    )
+    except httpx.HTTPError as error:
+        raise StorageError(f"{store.url}: its own signed URL leads nowhere: {error}") from error
+    finally:
+        await store.delete(key)
+        await store.delete(other)
+    return "signs URLs for one object and method"
+
+
+async def _try_storage(address: str, patience: timedelta) -> tuple[str, ...]:
     """Write, read, list and remove an object; compare the store's clock with ours."""
-    store = open_store(address)
+    store = open_store(address, patience=patience)
     await probe(store)
     key = f"{_PROBE}/{secrets.token_hex(8)}"
     now = datetime.now(UTC)

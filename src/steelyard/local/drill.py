@@ -19,13 +19,13 @@ from steelyard.broker.scan import topic_pieces
 from steelyard.errors import SteelyardError
 from steelyard.local.config import not_made_yet
 from steelyard.local.restoring import fill_view, read_contents
-from steelyard.schema.status import KINDS
 from steelyard.services.aggregator.messages import FORGOTTEN
 from steelyard.services.backup.archive import Archive
 from steelyard.services.backup.rebuild import RESTORED_FROM, Rebuilt, rebuild
 from steelyard.services.backup.states import Progress, Reading
 from steelyard.settings import Settings
 from steelyard.storage.store import open_store
+from steelyard.views.fields import FILTERS
 from steelyard.views.open import open_view
 from steelyard.views.view import Position, Query, Stored, View
 
@@ -138,7 +138,7 @@ async def _compare_scratch(drill: Drill, live: View, scratch: View, settings: Se
 
 async def _all(view: View) -> AsyncIterator[Stored]:
     """Every entity of a view, in pages."""
-    for kind in KINDS:
+    for kind in FILTERS:
         after: tuple[str | None, str] | None = None
         while page := await view.query(Query(kind, order_by="creationTime", limit=PAGE, after=after)):
             for stored in page:

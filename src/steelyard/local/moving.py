@@ -18,7 +18,7 @@ from typing import BinaryIO
 import orjson
 
 from steelyard.accounts.database import AccountsDatabaseError
-from steelyard.broker.log import DEAD, EVENTS, STATE, Log, Message, Record
+from steelyard.broker.log import AGGREGATOR, DEAD, EVENTS, STATE, Log, Message, Record
 from steelyard.broker.partition import partition_of
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.quarantine.dead_letters import COMMANDS, waiting_of
@@ -28,7 +28,6 @@ from steelyard.local.engines import Engines, open_engines, outlets
 from steelyard.local.packages import Package, PackageWriter, read_package, write_package
 from steelyard.local.restoring import check_view, fill_view
 from steelyard.schema.commands import command_time
-from steelyard.services.aggregator.aggregator import GROUP
 from steelyard.services.aggregator.messages import FORGOTTEN
 from steelyard.services.backup.rebuild import check_empty
 from steelyard.services.backup.record_files import Entry, decode, encode
@@ -113,7 +112,7 @@ async def import_from(settings: Settings, source: Path, now: datetime, say: Say)
 
 
 async def _export_topic(log: Log, topic: str, package: PackageWriter) -> int:
-    applied = await log.positions(GROUP, EVENTS) if topic == EVENTS else {}
+    applied = await log.positions(AGGREGATOR, EVENTS) if topic == EVENTS else {}
     count = number = 0
     async for records in _batches(log, topic):
         head = {"topic": topic, "applied": {str(partition): at for partition, at in applied.items()}}

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from steelyard.accounts.database import Accounts
-from steelyard.broker.log import EVENTS, STATE
+from steelyard.broker.log import AGGREGATOR, EVENTS, STATE
 from steelyard.disk_space import once_room
 from steelyard.errors import UsageError
 from steelyard.kube.client import connect
@@ -115,13 +115,12 @@ def _lineage(opened: Engines, settings: Settings) -> Service:
 
 def measure_lag(names: Sequence[str], opened: Engines) -> None:
     """Add the lags of the consumers among the services to the figures."""
-    from steelyard.services.aggregator import aggregator
     from steelyard.services.lag import LagMetrics
     from steelyard.services.orchestrator.leader import CONSUMER
 
     log, lag = opened.log, LagMetrics(opened.log, opened.figures.registry)
     if "aggregator" in names:
-        lag.follow(EVENTS, aggregator.GROUP, lambda: log.positions(aggregator.GROUP, EVENTS))
+        lag.follow(EVENTS, AGGREGATOR, lambda: log.positions(AGGREGATOR, EVENTS))
     if "view-sink" in names:
         lag.follow(STATE, "view-sink", lambda: opened.view.positions(log.epoch))
     if "backup-sink" in names:

@@ -7,7 +7,6 @@ from datetime import datetime
 from steelyard.broker.log import STATE, Log
 from steelyard.errors import Refused, SteelyardError
 from steelyard.local.engines import open_engines, outlets
-from steelyard.schema.status import KINDS
 from steelyard.services.backup.archive import Archive, Contents
 from steelyard.services.backup.rebuild import Rebuilt, check_empty, label_of, rebuild, survey
 from steelyard.services.backup.states import Progress, Reading
@@ -15,6 +14,7 @@ from steelyard.services.identity import accept, inspect, next_epoch
 from steelyard.services.sinks.view import run_view_sink
 from steelyard.settings import Settings
 from steelyard.storage.store import StorageError, open_store
+from steelyard.views.fields import FILTERS
 from steelyard.views.view import Query, View
 
 
@@ -90,7 +90,7 @@ async def check_view(view: View, log: Log) -> None:
     origin = await view.origin()
     if origin is not None and origin.log == log.id:
         return  # an earlier call was cut short while it built the view
-    for kind in KINDS:
+    for kind in FILTERS:
         for stored in await view.query(Query(kind, limit=1)):
             raise Refused(
                 f"the view is not empty: it has {stored.id}, for one; nothing was changed. It can always be "

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from steelyard.disk_space import is_cancelled, no_room
+from steelyard.disk_space import is_cancelled, no_room, run_apart
 from steelyard.errors import Refused, is_engine_failure
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ async def resumed(name: str, run: Callable[[], Awaitable[None]]) -> None:
     while True:
         began = loop.time()
         try:
-            return await run()
+            return await run_apart(run)
         except Exception as error:
             now = loop.time()
             if failing_since is None or now - began > STEADY_SECONDS:

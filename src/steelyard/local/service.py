@@ -18,6 +18,7 @@ from steelyard.gpu_settings import GpuSettings
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
+from steelyard.kube.objects import annotations_of
 from steelyard.kube.resource import CRDS, NODES
 from steelyard.local.controllers.pods import is_true
 from steelyard.local.faults import Faults
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 CRD_SECONDS = 20.0
+ADMINISTRATOR = "steelyard-admin"
+RAY_LISTEN, RAY_SERVICE = "127.0.0.1:9443", "kube-system/steelyard-ray"
 
 
 async def run_kubernetes(
@@ -49,13 +52,15 @@ async def run_kubernetes(
     ready: Callable[[], None],
 ) -> None:
     """API server, controllers, kubelet and names in one loop, until `stop`; `end_pods` set by then ends the Pods."""
+    from steelyard.local.apiserver.access.users import administrator
+    from steelyard.local.apiserver.direct import direct_cluster
     from steelyard.local.apiserver.server import ApiServerConfig, serve
 
     check_kubernetes(state)
     config = ApiServerConfig(
         database=state.database,
         pki=state.pki,
-        tokens={state.token.read_text().strip(): "steelyard-admin"},
+        tokens={state.token.read_text().strip(): ADMINISTRATOR},
         pods=state.pods,
         service_network=network.services,
         port=port,
@@ -64,7 +69,8 @@ async def run_kubernetes(
     )
     async with serve(config) as server:
         write_kubeconfig(state, server.url, server.ca)
-        cluster = await connect(state.kubeconfig)
+        # Not by the kubeconfig: to carry a request over loopback takes longer than to answer it.
+        cluster = direct_cluster(server.core, administrator(ADMINISTRATOR), server.url)
         try:
             await apply_crds(cluster)
             where = urlsplit(server.url)
@@ -92,10 +98,11 @@ async def _run_parts(
     it anew.
     """
     from steelyard.local.controllers.caches import Caches
-    from steelyard.local.controllers.run import run_controllers
+    from steelyard.local.controllers.run import run_controllers, utc_now
     from steelyard.local.kubelet.kubelet import run_kubelet
     from steelyard.local.names.run import run_names
     from steelyard.local.names.shown import Shown
+    from steelyard.local.queues.run import run_queues
 
     caches, shown, slept = Caches(cluster, faults), Shown(), sleep_watch(state).since
     async with asyncio.TaskGroup() as parts:
@@ -105,6 +112,7 @@ async def _run_parts(
         parts.create_task(
             run_controllers(cluster, caches, stop=stop, faults=faults, slept=slept, figures=figures)
         )
+        parts.create_task(run_queues(cluster, caches, stop=stop, now=utc_now, faults=faults))
         kubelet = run_kubelet(
             cluster, config, stop=stop, shown=shown, faults=faults, slept=slept, figures=figures
         )
@@ -173,7 +181,13 @@ def operator_settings(loaded: "Settings", state: StateDir) -> OperatorSettings:
     if state.runs(loaded.kubernetes):
         unset = {name: value for name, value in here.items() if name not in training.model_fields_set}
         training = training.model_copy(update=unset)
-    return loaded.operator.model_copy(update={"storage": loaded.storage, "training": training})
+    ray = loaded.operator.ray
+    if state.runs(loaded.kubernetes):
+        # Its Pods and its API call this process itself, at an address that stays when it is started again.
+        local = {"listen": RAY_LISTEN, "service": RAY_SERVICE}
+        unset = {name: value for name, value in local.items() if name not in ray.model_fields_set}
+        ray = ray.model_copy(update=unset)
+    return loaded.operator.model_copy(update={"storage": loaded.storage, "training": training, "ray": ray})
 
 
 def write_kubeconfig(state: StateDir, url: str, ca: Path) -> None:
@@ -186,14 +200,24 @@ def write_kubeconfig(state: StateDir, url: str, ca: Path) -> None:
 
 
 async def apply_crds(cluster: Cluster) -> None:
-    """Bring the resource definitions to this version's, and wait until they are served."""
+    """Bring the resource definitions to this version's, and wait until they are served.
+
+    A definition of another project that somebody else has installed stays as it is.
+    """
+    from steelyard.local.definitions.building import EMBEDDED
+    from steelyard.local.definitions.embedded import embedded_definitions
     from steelyard.schema.definitions import installed_definitions
 
-    definitions = installed_definitions()
+    embedded = embedded_definitions()
+    definitions = [*installed_definitions(), *embedded]
     for definition in definitions:
         try:
             await cluster.create(CRDS, definition)
         except AlreadyExists:
+            if definition in embedded:
+                present = await cluster.get(CRDS, definition["metadata"]["name"])
+                if EMBEDDED not in annotations_of(present):
+                    continue
             # A merge patch of the whole spec: one that changes nothing is no write.
             await cluster.patch(CRDS, definition["metadata"]["name"], {"spec": definition["spec"]})
     async with asyncio.timeout(CRD_SECONDS):

@@ -234,7 +234,8 @@ class Up:
             (f"The platform answers on {ready.api}\n  token:       {ready.token}\n" if ready.api else "")
             + f"Kubernetes answers on https://127.0.0.1:{self.record.port}\n"
             f"  kubeconfig:  {kubeconfig}\n"
-            f"  try:         steelyard get evaluations; kubectl --kubeconfig {kubeconfig} get nodes,evaluations -A\n"
+            f"  try:         steelyard get evaluations --state-dir {self.state.path}\n"
+            f"               kubectl --kubeconfig {kubeconfig} get nodes,evaluations -A\n"
             f"  end it with: Ctrl-C, or steelyard down --state-dir {self.state.path}"
         )
         if not can.mounts:

@@ -33,6 +33,36 @@ async def test_a_service_begins_again_after_failures_of_an_engine() -> None:
     assert service.begun == 4
 
 
+async def test_a_service_of_several_tasks_begins_again_when_one_of_them_fails() -> None:
+    """A task group that fails has cancelled the task in which it runs: the backup has two sinks in one."""
+    service = Flaky(EngineError("away"), EngineError("still away"))
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(service.run())
+            group.create_task(asyncio.sleep(0.01))
+
+    await resumed("backup-sink", run)
+    assert service.begun == 3
+
+
+async def test_a_service_that_is_cancelled_ends_whatever_it_raises_then() -> None:
+    begun = asyncio.Event()
+
+    async def run() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise EngineError("away")
+
+    task = asyncio.create_task(resumed("sink", run))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(EngineError):
+        await task
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import StepFailed, wait_for_room
-from steelyard.storage.store import Store, open_store
+from steelyard.storage.store import LONG_PATIENCE, Store, open_store
 
 
 def evaluation_spec(config: StepConfig) -> EvaluationResourceSpec:
@@ -24,11 +24,11 @@ def dataset_store(spec: EvaluationResourceSpec) -> Store:
     url = spec.storage.inputs.get("dataset")
     if url is None:
         raise StepFailed("BadConfiguration", "spec.storage.inputs.dataset: is missing", permanent=True)
-    return open_store(url, wait_for_room)
+    return open_store(url, wait_for_room, patience=LONG_PATIENCE)
 
 
 def output_store(spec: EvaluationResourceSpec) -> Store:
     """Open the store of the output."""
     if spec.storage.output is None:
         raise StepFailed("BadConfiguration", "spec.storage.output: is missing", permanent=True)
-    return open_store(spec.storage.output, wait_for_room)
+    return open_store(spec.storage.output, wait_for_room, patience=LONG_PATIENCE)

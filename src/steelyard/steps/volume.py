@@ -16,7 +16,15 @@ from steelyard.schema.names import MANIFEST, OWN_LOGS, OWN_RECORDS
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import StepFailed, wait_for_room
 from steelyard.storage.digest import sha256_of
-from steelyard.storage.store import BadLocation, ObjectExists, ObjectMissing, Store, check_key, open_store
+from steelyard.storage.store import (
+    LONG_PATIENCE,
+    BadLocation,
+    ObjectExists,
+    ObjectMissing,
+    Store,
+    check_key,
+    open_store,
+)
 
 OURS = (OWN_RECORDS, OWN_LOGS)
 """Names of our own records and logs beside a volume's files."""
@@ -114,7 +122,7 @@ def opened(url: str | None, field: str) -> Store:
     if url is None:
         raise StepFailed("BadConfiguration", f"{field}: is missing", permanent=True)
     try:
-        return open_store(url, wait_for_room)
+        return open_store(url, wait_for_room, patience=LONG_PATIENCE)
     except BadLocation as error:
         raise StepFailed("BadConfiguration", f"{field}: {error}", permanent=True) from error
 

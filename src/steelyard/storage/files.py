@@ -11,11 +11,12 @@ import secrets
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Literal, TypeVar
 
+from steelyard.storage.signing import check_signable
 from steelyard.storage.store import (
     BadLocation,
     Full,
@@ -65,6 +66,10 @@ class FileStore:
         await self._run(
             key, lambda target: self._write(target, lambda file: _copy(path, file), replace=False)
         )
+
+    async def sign(self, method: Literal["GET", "PUT"], key: str, lifetime: timedelta) -> None:
+        """Files have no URLs of their own."""
+        check_signable(method, key)
 
     async def copy(self, source: str, target: str) -> None:
         with self._named(check_key(source)):

@@ -4,24 +4,52 @@ import asyncio
 import io
 import re
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 from urllib.parse import urlsplit
 
 import obstore
 from obstore import store as stores
-from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, NotFoundError
 
-from steelyard.storage.store import ObjectExists, ObjectInfo, ObjectMissing, StorageError, check_key
+from steelyard.storage.signing import check_signable
+from steelyard.storage.store import (
+    PATIENCE,
+    ObjectExists,
+    ObjectInfo,
+    ObjectMissing,
+    SignedURL,
+    StorageError,
+    check_key,
+)
 
 _MEMORY: dict[str, stores.MemoryStore] = {}
 """The in-memory stores of this process by name, so that two openers of one URL see the same objects."""
 
+MOST_RETRIES = 10_000
+"""More than there can be: time alone ends the retries of a request."""
+LONGEST_PAUSE = timedelta(seconds=5)
+"""Longest pause between two tries: an outage seems at most this much longer than it is."""
+RETRY_SECONDS = 1.0
+_NO_ANSWER = "HTTP error: "
+"""Part of the library's message where no answer of the server came, so that it has no status."""
 LARGEST_COPY = 5 << 30
 """Most bytes that S3 copies by one request."""
-_METADATA = "//169.254.169.254/"
+_METADATA = ("//169.254.169.254/", "//metadata.google.internal/", "//metadata/")
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_SERVICE_ACCOUNT, the path of a service account's key file,",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+"""Variables with credentials, by the schemes of addresses."""
+LONGEST_SIGNED = timedelta(days=7)
+"""Longest time for which S3 and Google Cloud Storage take a signed URL."""
+_PLAIN = re.compile(r"[A-Za-z0-9/._~!$&'()*+,;=:@-]*")
+"""Paths without escapes: Azure checks a signature for the path as it is meant, and the library signs it as sent."""
 _MARK = "steelyardwrite"
 """Metadata of an object: by which write it was created. Letters alone, as Azure asks."""
 
@@ -29,19 +57,36 @@ _MARK = "steelyardwrite"
 class ObjectStore:
     """One bucket or container below a prefix."""
 
-    def __init__(self, url: str, new_mark: Callable[[], str] = lambda: secrets.token_hex(16)) -> None:
-        """`new_mark` names one write: no two are equal."""
+    def __init__(
+        self,
+        url: str,
+        new_mark: Callable[[], str] = lambda: secrets.token_hex(16),
+        *,
+        patience: timedelta = PATIENCE,
+    ) -> None:
+        """`new_mark` names one write: no two are equal. What is not answered is sent again for `patience`."""
         self.url = url.rstrip("/")
+        self._patience = patience
         self._new_mark = new_mark
         parts = urlsplit(url)
         self._prefix = parts.path.strip("/")
         # S3 and GCS promise the order of keys, so that a listing of any length takes constant memory. Azure does not.
         self._lists_in_order = parts.scheme in {"s3", "gs"}
-        self._store = (
-            _MEMORY.setdefault(parts.netloc, stores.MemoryStore())
-            if parts.scheme == "memory"
-            else stores.from_url(f"{parts.scheme}://{parts.netloc}")
-        )
+        try:
+            self._store = (
+                _MEMORY.setdefault(parts.netloc, stores.MemoryStore())
+                if parts.scheme == "memory"
+                else stores.from_url(
+                    f"{parts.scheme}://{parts.netloc}",
+                    retry_config={
+                        "max_retries": MOST_RETRIES,
+                        "retry_timeout": patience,
+                        "backoff": {"max_backoff": LONGEST_PAUSE},
+                    },
+                )
+            )
+        except BaseError as error:
+            raise StorageError(f"{self.url}: {reason(error, parts.scheme)}") from error
 
     async def get(self, key: str) -> bytes:
         with self._named(key) as path:
@@ -85,8 +130,8 @@ class ObjectStore:
                     await writer.write(piece)
 
     async def _create(self, path: str, data: bytes) -> None:
-        """The library sends a write again whose answer was lost, and is told then that the object is there already.
-        Whose it is, its mark says: another writer's object may have the same content.
+        """Create an object. A write whose answer was lost is sent again; the server then says that the object exists.
+        Its mark tells whose it is: another writer's object may have the same content.
         """
         mark = self._new_mark()
         try:
@@ -101,9 +146,18 @@ class ObjectStore:
                 raise
 
     async def _put_new(self, path: str, data: bytes, mark: str) -> None:
-        await obstore.put_async(
-            self._store, path, data, mode="create", use_multipart=False, attributes={_MARK: mark}
-        )
+        end = time.monotonic() + self._patience.total_seconds()
+        while True:
+            try:
+                await obstore.put_async(
+                    self._store, path, data, mode="create", use_multipart=False, attributes={_MARK: mark}
+                )
+                return
+            except GenericError as error:
+                # The library repeats this request if it was not sent completely, but not if its answer is missing.
+                if _NO_ANSWER not in str(error) or time.monotonic() > end:
+                    raise
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def download(self, key: str, path: Path) -> None:
         with self._named(key) as source, path.open("wb") as file:
@@ -144,6 +198,18 @@ class ObjectStore:
             except (NotFoundError, FileNotFoundError):
                 return
 
+    async def sign(self, method: Literal["GET", "PUT"], key: str, lifetime: timedelta) -> SignedURL | None:
+        check_signable(method, key)
+        store = self._store
+        if not isinstance(store, stores.S3Store | stores.GCSStore | stores.AzureStore):
+            return None
+        with self._named(key) as path:
+            azure = isinstance(store, stores.AzureStore)
+            if azure and not _PLAIN.fullmatch(path):
+                return None
+            url = await obstore.sign_async(store, method, path, min(lifetime, LONGEST_SIGNED))
+        return SignedURL(url, method, {"x-ms-blob-type": "BlockBlob"} if azure and method == "PUT" else {})
+
     def reader(self, key: str) -> BinaryIO:
         with self._named(key) as path:
             size = obstore.head(self._store, path)["size"]
@@ -160,16 +226,18 @@ class ObjectStore:
         except (NotFoundError, FileNotFoundError) as error:
             raise ObjectMissing(f"{self.url}/{key}: is not there") from error
         except BaseError as error:
-            raise StorageError(f"{self.url}/{key}: {reason(error)}") from error
+            raise StorageError(f"{self.url}/{key}: {reason(error, self.url.partition(':')[0])}") from error
 
 
-def reason(error: BaseError) -> str:
+def reason(error: BaseError, scheme: str) -> str:
     """One line: the library adds its own structures to a message, and whole documents in which a server explains."""
     text = str(error).partition("\n\nDebug source:")[0]
     explained = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
-    if _METADATA in text:
+    if any(address in text for address in _METADATA):
         # Without credentials the library asks the cloud's machines for some, and says only that this failed.
-        return "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (this machine offers none of its own)"
+        return f"no credentials: set {_CREDENTIALS[scheme]} (this machine offers none of its own)"
+    if text.endswith("Account must be specified"):
+        return f"no storage account: set {_CREDENTIALS[scheme]}"
     text = text.partition("<?xml")[0].partition("<Error>")[0].strip().rstrip(":")
     return " ".join((f"{text}: {explained[1]}: {explained[2]}" if explained else text).split())
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from steelyard.storage.store import BadLocation, check_key
+from steelyard.storage.store import BadLocation, SignedURL, check_key
 
 WRITABLE = "staging/"
 """Prefix of uploads. Nothing outside is ever signed for writing: what is final stays as it was verified."""
@@ -21,15 +21,6 @@ WRITABLE = "staging/"
 
 class BadSignature(Exception):
     """The URL was not signed by us, or not for this request, or has expired; the message says which."""
-
-
-@dataclass(frozen=True)
-class SignedURL:
-    """A signed request: `headers` are mandatory, with these values."""
-
-    url: str
-    method: str
-    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -43,7 +34,7 @@ class Signer:
         self, method: str, key: str, expires: datetime, headers: Mapping[str, str] | None = None
     ) -> SignedURL:
         """A URL for `method` of the object `key`. Raises BadLocation for a key that is none or must not change."""
-        _check(method, key)
+        check_signable(method, key)
         required = {name.lower(): value for name, value in sorted((headers or {}).items())}
         until = str(int(expires.timestamp()))
         query = {"expires": until, "headers": ",".join(required)} if required else {"expires": until}
@@ -64,7 +55,7 @@ class Signer:
             ended = datetime.fromtimestamp(int(until), UTC).isoformat()
             raise BadSignature(f"expires: the URL was good until {ended}")
         try:
-            _check(method, key)
+            check_signable(method, key)
         except BadLocation as error:
             raise BadSignature(str(error)) from error
         return key
@@ -81,7 +72,8 @@ class Signer:
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _check(method: str, key: str) -> None:
+def check_signable(method: str, key: str) -> None:
+    """Raises BadLocation for a key that is none, and for one outside uploads that would be written."""
     check_key(key)
     if method not in {"GET", "PUT"}:
         raise BadLocation(f"method {method!r}: only GET and PUT are signed")

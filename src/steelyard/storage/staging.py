@@ -6,7 +6,7 @@ The API calls it. `finalise` may be repeated after a crash between any two of it
 2. close the area: one create-only object beside it holds the manifest, and no URL signed earlier writes any more;
 3. copy each file within the store, first to a key that nobody else knows: its content has to be the manifest's, and
    only that copy goes to where it stays. A store's own signed URL, or an upload that had begun, may still change a file
-   of a closed area; a copy cannot change any more;
+   of a closed area; a copy cannot change any more. What comes after that is a leftover, which the reaper removes;
 4. write the manifest, create-only, beside the copies: from then on they are final.
 """
 
@@ -116,13 +116,18 @@ async def is_closed(store: Store, area: Area) -> bool:
     return True
 
 
-async def finalise(store: Store, area: Area, expected: Sequence[Expected], final: str) -> UploadManifest:
-    """Verify, close, copy below the prefix `final` and write the manifest there. Raises UploadError."""
+async def finalise(
+    store: Store, area: Area, expected: Sequence[Expected], final: str, most_bytes: int | None = None
+) -> UploadManifest:
+    """Verify, close, copy below the prefix `final` and write the manifest there. Raises UploadError.
+
+    A file above `most_bytes` is refused before it is read: a store's own URL takes any size.
+    """
     # The manifest is the last thing written: with it, everything before has been done.
     done = await _read(store, f"{final}/{MANIFEST}")
     if done is not None:
         return done
-    manifest = await _read(store, area.closed) or await _close(store, area, expected)
+    manifest = await _read(store, area.closed) or await _close(store, area, expected, most_bytes)
     for entry in manifest.files:
         await _copy(store, area, entry, f"{final}/{entry.path}")
     await _create(store, f"{final}/{MANIFEST}", manifest)
@@ -136,16 +141,24 @@ async def discard(store: Store, area: Area) -> None:
             await store.delete(info.key)
 
 
-async def _close(store: Store, area: Area, expected: Sequence[Expected]) -> UploadManifest:
-    verified = UploadManifest(files=[await _verified(store, area.key(file.path), file) for file in expected])
+async def _close(
+    store: Store, area: Area, expected: Sequence[Expected], most_bytes: int | None
+) -> UploadManifest:
+    files = [await _verified(store, area.key(file.path), file, most_bytes) for file in expected]
+    verified = UploadManifest(files=files)
     await _create(store, area.closed, verified)
     closed = await _read(store, area.closed)  # of two who close at once, one decides for both
     assert closed is not None
     return closed
 
 
-async def _verified(store: Store, key: str, expected: Expected) -> Entry:
+async def _verified(store: Store, key: str, expected: Expected, most_bytes: int | None) -> Entry:
     try:
+        size = (await store.head(key)).size
+        if most_bytes is not None and size > most_bytes:
+            raise NotAsAnnounced(
+                expected.path, f"has {size} bytes, more than the {most_bytes} that are allowed"
+            )
         digest = await asyncio.to_thread(_digest, store, key, expected.path)
     except ObjectMissing as error:
         raise NotUploaded(expected.path, "has not been uploaded") from error

@@ -5,11 +5,11 @@ Keys are relative to the store's root, with `/` between segments. The one condit
 
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Literal, Protocol
 from urllib.parse import unquote, urlsplit
 
 from steelyard.errors import ContentError, EngineError
@@ -44,6 +44,15 @@ class ObjectInfo:
     key: str
     size: int
     last_modified: datetime
+
+
+@dataclass(frozen=True)
+class SignedURL:
+    """A signed request: `headers` are mandatory, with these values."""
+
+    url: str
+    method: str
+    headers: Mapping[str, str]
 
 
 class Store(Protocol):
@@ -99,6 +108,14 @@ class Store(Protocol):
         """Remove the object; a missing one is fine."""
         ...
 
+    async def sign(self, method: Literal["GET", "PUT"], key: str, lifetime: timedelta) -> SignedURL | None:
+        """A URL of the store's own: who has it may do one thing with one object until it expires, and asks nobody else.
+
+        None where the store signs none, or none for this key. What was signed cannot be taken back: a PUT is signed
+        for uploads alone, BadLocation is raised for other keys.
+        """
+        ...
+
 
 def check_key(key: str) -> str:
     """The key itself. Raises BadLocation for one with an empty, `.`, `..` or %-encoded segment."""
@@ -117,10 +134,20 @@ Full = Callable[[StorageFull], Awaitable[None]]
 """Function that is awaited when a folder's disk is full, before another attempt; it raises to give up."""
 
 
-def open_store(url: str, when_full: Full | None = None) -> Store:
+PATIENCE = timedelta(seconds=60)
+"""Time for which a request to an object store that does not answer is sent again: somebody waits for it.
+
+The library gives up one request after 30 s: with no more than that, one whose answer is lost was never sent again.
+"""
+LONG_PATIENCE = timedelta(seconds=180)
+"""The same where work that has taken hours would be lost with the request."""
+
+
+def open_store(url: str, when_full: Full | None = None, *, patience: timedelta = PATIENCE) -> Store:
     """The store at `url`: file:///…, memory://name, s3://…, gs://… or az://… (credentials from the environment).
 
-    Without `when_full` a full disk is the caller's matter. Raises BadLocation, which says what is wrong with the URL.
+    Without `when_full` a full disk is the caller's matter. An object store that is away is asked again for `patience`.
+    Raises BadLocation, which says what is wrong with the URL.
     """
     from steelyard.storage.files import FileStore
     from steelyard.storage.objects import ObjectStore
@@ -133,7 +160,7 @@ def open_store(url: str, when_full: Full | None = None) -> Store:
     if parts.path.strip("/"):
         check_key(parts.path.strip("/") if parts.scheme != "file" else unquote(parts.path).strip("/"))
     if parts.scheme != "file":
-        return ObjectStore(url)
+        return ObjectStore(url, patience=patience)
     if parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
         raise BadLocation(f"storage URL {url!r}: should be file:/// and an absolute path")
     return FileStore(Path(unquote(parts.path)), when_full)

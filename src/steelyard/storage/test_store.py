@@ -70,10 +70,38 @@ def test_a_servers_explanation_is_one_line() -> None:
         "<HostId>x</HostId></Error>"
     )
     error = BaseError(f"Generic S3 error: Server returned 503: {document}\n\nDebug source:\nGeneric {{\n}}")
-    assert reason(error) == "Generic S3 error: Server returned 503: SlowDown: Reduce your rate."
-    assert reason(BaseError("no answer\nin time")) == "no answer in time"
-    asked = BaseError("Error performing PUT http://169.254.169.254/latest/api/token in 1 ms - 403 Forbidden")
-    assert reason(asked).startswith("no credentials: set AWS_ACCESS_KEY_ID")
+    assert reason(error, "s3") == "Generic S3 error: Server returned 503: SlowDown: Reduce your rate."
+    assert reason(BaseError("no answer\nin time"), "s3") == "no answer in time"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "asked", "variable"),
+    [
+        ("s3", "PUT http://169.254.169.254/latest/api/token", "AWS_ACCESS_KEY_ID"),
+        ("gs", "GET http://metadata.google.internal/computeMetadata/v1/instance", "GOOGLE_SERVICE_ACCOUNT"),
+        ("az", "GET http://169.254.169.254/metadata/identity/oauth2/token", "AZURE_STORAGE_ACCOUNT_NAME"),
+    ],
+)
+def test_missing_credentials_are_named_as_the_store_calls_them(
+    scheme: str, asked: str, variable: str
+) -> None:
+    error = BaseError(f"Error performing {asked} in 1 ms - 403 Forbidden")
+    assert reason(error, scheme).startswith(f"no credentials: set {variable}")
+
+
+def test_an_address_without_its_account_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(
+        StorageError, match=r"^az://box/x: no storage account: set AZURE_STORAGE_ACCOUNT_NAME"
+    ):
+        open_store("az://box/x")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "a")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "x")
+    with pytest.raises(
+        StorageError, match=r"^az://box/x: Generic MicrosoftAzure error: Invalid Access Key[^\n]*$"
+    ):
+        open_store("az://box/x")
 
 
 async def test_a_folder_is_no_object_and_an_object_no_folder(tmp_path: Path) -> None:

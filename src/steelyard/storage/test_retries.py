@@ -1,0 +1,119 @@
+"""Requests to an object store that does not answer: what is sent again, and for how long."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from steelyard.storage.store import ObjectExists, StorageError, open_store
+
+SHORT = timedelta(seconds=1)
+
+
+class Silent:
+    """An S3 server that carries out the first request to create an object, or drops it, and never answers it.
+
+    Its first `drops` connections it closes at once.
+    """
+
+    def __init__(self, *, carries_out: bool) -> None:
+        self.carries_out = carries_out
+        self.mark: str | None = None
+        self.puts = 0
+        self.drops = 0
+        self.ended = asyncio.Event()
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.drops:
+            self.drops -= 1
+            writer.close()
+            return
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        lines = dict(line.lower().split(": ", 1) for line in head.splitlines()[1:] if ": " in line)
+        await reader.readexactly(int(lines.get("content-length", "0")))
+        try:
+            if head.startswith("PUT"):
+                self.puts += 1
+                there = self.mark
+                if there is None and (self.puts > 1 or self.carries_out):
+                    self.mark = lines["x-amz-meta-steelyardwrite"]
+                if self.puts == 1:
+                    await self.ended.wait()
+                status = "200 OK" if there is None else "412 Precondition Failed"
+                writer.write(f"HTTP/1.1 {status}\r\nETag: a\r\nContent-Length: 0\r\n\r\n".encode())
+            else:
+                date = "Last-Modified: Sat, 31 Jan 2026 12:00:00 GMT\r\nETag: a\r\nContent-Length: 1\r\n"
+                mark = f"x-amz-meta-steelyardwrite: {self.mark}\r\n"
+                writer.write(f"HTTP/1.1 200 OK\r\n{date}{mark}\r\n".encode())
+                writer.write(b"x" if head.startswith("GET") else b"")
+            await writer.drain()
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def listening(server: Silent) -> AsyncIterator[int]:
+    async with await asyncio.start_server(server.answer, "127.0.0.1", 0) as listener:
+        yield listener.sockets[0].getsockname()[1]
+        server.ended.set()
+        if hasattr(listener, "close_clients"):  # from Python 3.13 on
+            listener.close_clients()
+
+
+def variables(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    settings = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+        "AWS_TIMEOUT": "300 ms",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("carries_out", [True, False], ids=["carried out", "lost"])
+async def test_a_create_that_was_not_answered_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch, carries_out: bool
+) -> None:
+    server = Silent(carries_out=carries_out)
+    async with listening(server) as port:
+        variables(monkeypatch, port)
+        await open_store("s3://bucket").create("a", b"x")
+    assert server.puts == 2
+
+
+async def test_another_ones_object_is_not_taken_for_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Silent(carries_out=False)
+    server.mark = "anothers"
+    async with listening(server) as port:
+        variables(monkeypatch, port)
+        with pytest.raises(ObjectExists):
+            await open_store("s3://bucket").create("a", b"x")
+
+
+async def test_a_store_that_is_away_is_given_up_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with listening(Silent(carries_out=False)) as port:
+        pass
+    variables(monkeypatch, port)
+    store = open_store("s3://bucket", patience=SHORT)
+    for call in (store.create("a", b"x"), store.get("a")):
+        began = time.monotonic()
+        with pytest.raises(StorageError):
+            await call
+        assert time.monotonic() - began < 10
+
+
+async def test_a_store_that_comes_back_in_time_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of tries does not count, only the time."""
+    server = Silent(carries_out=True)
+    server.drops = 4
+    async with listening(server) as port:
+        variables(monkeypatch, port)
+        assert await open_store("s3://bucket").get("a") == b"x"
+    assert server.drops == 0
