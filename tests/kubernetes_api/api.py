@@ -64,7 +64,7 @@ class Api:
         self.headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
         self.tls = tls_context(cluster, user)
         # Without the administrator's certificate, which a real server believes before any token.
-        self._others = tls_context(cluster, {})
+        self.others = tls_context(cluster, {})
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     async def request(
@@ -131,7 +131,7 @@ class Api:
     def session(self, *, own: bool = True) -> aiohttp.ClientSession:
         """The administrator's connections, or those of users with a token."""
         if own not in self._sessions:
-            connector = aiohttp.TCPConnector(ssl=self.tls if own else self._others, limit=0)
+            connector = aiohttp.TCPConnector(ssl=self.tls if own else self.others, limit=0)
             self._sessions[own] = aiohttp.ClientSession(connector=connector, read_bufsize=1 << 20)
         return self._sessions[own]
 

@@ -113,6 +113,13 @@ async def test_a_token_is_bound_to_a_pod(api: Api, core: str) -> None:
     path = f"{AUTHENTICATION}/selfsubjectreviews"
     user = (await api.request("POST", path, {}, token=token)).ok(201).json["status"]["userInfo"]
     assert user["extra"]["authentication.kubernetes.io/pod-name"] == ["p"]
+    # A token of a Pod on a node that is not there is good, too: the node's uid alone is not known.
+    spec |= {"nodeName": "nowhere"}
+    (await api.post(f"{core}/pods", {"metadata": {"name": "elsewhere"}, "spec": spec})).ok(201)
+    token = await account_token(api, core, boundObjectRef={**reference, "name": "elsewhere"})
+    user = (await api.request("POST", path, {}, token=token)).ok(201).json["status"]["userInfo"]
+    assert user["extra"]["authentication.kubernetes.io/node-name"] == ["nowhere"]
+    assert "authentication.kubernetes.io/node-uid" not in user["extra"]
     answer = await api.post(
         f"{core}/serviceaccounts/robot/token", {"spec": {"boundObjectRef": {**reference, "name": "q"}}}
     )

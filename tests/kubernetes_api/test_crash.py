@@ -1,4 +1,6 @@
-"""kill -9 amid writes: what was acknowledged is there, no version is given out twice, old watches are told to list."""
+"""kill -9 amid writes: what was acknowledged is there, no version is given out twice, old watches are told to list, and
+an informer ends with what there is.
+"""
 
 import asyncio
 import random
@@ -12,16 +14,21 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from steelyard.kube.client import connect
+from steelyard.kube.informer import Informer, Pace
+from steelyard.kube.resource import CONFIG_MAPS
 from steelyard.types import Json
 from tests.kubernetes_api.api import Api, config_map
 
 CORE = "/api/v1/namespaces/default"
-ROUNDS = 3
+RESTARTS = 60.0  # seconds until an informer has caught up
 
 
 @asynccontextmanager
-async def running(folder: Path, port: int) -> AsyncIterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tests.kubernetes_api.crashing", str(folder), str(port)]
+async def running(folder: Path, port: int, statement: int = 0) -> AsyncIterator[subprocess.Popen[str]]:
+    """A server; with a number, it kills itself before that statement."""
+    arguments = [str(folder), str(port), str(statement)]
+    command = [sys.executable, "-m", "tests.kubernetes_api.crashing", *arguments]
     process = await asyncio.to_thread(subprocess.Popen, command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -89,23 +96,30 @@ async def follow(api: Api, start: str, seen: list[Json]) -> None:
         return
 
 
-@pytest.mark.parametrize("seed", [1])
-async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "rounds"), [(1, 2), *(pytest.param(seed, 50, marks=pytest.mark.soak) for seed in range(2, 8))]
+)
+async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int, rounds: int) -> None:
     rng, port = random.Random(seed), free_port()
     versions: dict[int, str] = {}  # every version ever told, and what it was
-    last_start = ""
-    for number in range(ROUNDS):
-        async with running(tmp_path, port) as process:
+    old: list[str] = []
+    for number in range(rounds):
+        # By turns from outside, as soon as enough was acknowledged, and between two statements of a transaction.
+        statement = rng.randrange(1, 600) if number % 2 else 0
+        async with running(tmp_path, port, statement) as process:
             api = Api(tmp_path / "kubeconfig")
-            if last_start:
-                await _is_too_old(api, last_start)
+            for version in old:
+                await _is_too_old(api, version)
             start = (await api.get(f"{CORE}/configmaps")).version
             seen: list[Json] = []
             watching = asyncio.create_task(follow(api, start, seen))
             writers = Writers(api, rng, number)
             writing = [asyncio.create_task(writers.write(writer)) for writer in range(8)]
-            await asyncio.wait_for(writers.goal_reached.wait(), 60)
-            process.kill()
+            if statement:
+                await asyncio.wait_for(asyncio.to_thread(process.wait), 60)
+            else:
+                await asyncio.wait_for(writers.goal_reached.wait(), 60)
+                process.kill()
             await asyncio.gather(watching, *writing)
             await api.close()
         _never_twice(versions, seen)
@@ -114,7 +128,42 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int) 
             listed = (await api.get(f"{CORE}/configmaps")).ok(200).json
             await api.close()
         _nothing_lost(writers, listed, seen)
-        last_start = start
+        last = seen[-1]["object"]["metadata"]["resourceVersion"] if seen else start
+        old = [start, str(max(int(last), *writers.versions, 1))]
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(40, marks=pytest.mark.soak)])
+async def test_an_informer_goes_on_over_kills(tmp_path: Path, rounds: int) -> None:
+    rng, port = random.Random(5), free_port()
+    async with running(tmp_path, port):
+        pass
+    cluster = await connect(tmp_path / "kubeconfig")
+    changed, pace = asyncio.Event(), Pace(backoff=0.01, backoff_cap=0.1)
+    informer = Informer(
+        cluster, CONFIG_MAPS, namespace="default", pace=pace, on_change=lambda old, new: changed.set()
+    )
+    following = asyncio.create_task(informer.run())
+    for number in range(rounds):
+        async with running(tmp_path, port, rng.randrange(100, 600)) as process:
+            api = Api(tmp_path / "kubeconfig")
+            writers = Writers(api, rng, number)
+            await asyncio.gather(*(writers.write(writer) for writer in range(8)))
+            await asyncio.to_thread(process.wait)
+            await api.close()
+    async with running(tmp_path, port):
+        listed = (await cluster.list(CONFIG_MAPS, "default")).items
+        wanted = {obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] for obj in listed}
+        async with asyncio.timeout(RESTARTS):
+            while _known(informer) != wanted:
+                changed.clear()
+                await changed.wait()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await cluster.close()
+
+
+def _known(informer: Informer) -> dict[str, str]:
+    return {obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] for obj in informer.items()}
 
 
 async def _is_too_old(api: Api, version: str) -> None:
@@ -149,4 +198,4 @@ def _nothing_lost(writers: Writers, listed: Json, seen: list[Json]) -> None:
         # What a watcher was told is no less durable than what a writer was told.
         if event["type"] != "DELETED" and writers.acknowledged[name] is not None:
             assert there[name] >= version
-    assert int(listed["metadata"]["resourceVersion"]) > max(writers.versions)
+    assert int(listed["metadata"]["resourceVersion"]) > max(writers.versions, default=0)

@@ -65,6 +65,20 @@ async def test_a_bound_pod_goes_with_grace(api: Api, core: str) -> None:
     assert (await api.get(path)).status == 404
 
 
+@pytest.mark.parametrize("spec", [{}, {"nodeName": "nowhere"}], ids=["without a node", "on a node"])
+async def test_a_watch_sees_that_a_pod_ends_before_it_is_gone(api: Api, core: str, spec: Json) -> None:
+    path = f"{core}/pods"
+    start = (await api.post(path, pod("p", **spec))).ok(201).version
+    (await api.delete(f"{path}/p", {"gracePeriodSeconds": 0})).ok(200)
+    async with api.watch(f"{path}?watch=1&resourceVersion={start}") as events:
+        ending, gone = [await events.next() for _ in range(2)]
+    assert (ending["type"], gone["type"]) == ("MODIFIED", "DELETED")
+    for event in (ending, gone):
+        metadata = event["object"]["metadata"]
+        assert (metadata["deletionGracePeriodSeconds"], metadata["generation"]) == (0, 2)
+        assert metadata["deletionTimestamp"]
+
+
 async def test_a_finished_pod_goes_at_once(api: Api, core: str) -> None:
     (await api.post(f"{core}/pods", pod("done", nodeName="nowhere"))).ok(201)
     (await api.merge(f"{core}/pods/done/status", {"status": {"phase": "Succeeded"}})).ok(200)

@@ -72,6 +72,8 @@ async def exchanged(port: int, content: bytes) -> bytes:
     async with asyncio.timeout(30):
         answer = await reader.read()
     writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
     return answer
 
 

@@ -98,7 +98,8 @@ async def test_following_ends_at_the_limit(logged: Logged) -> None:
     assert await asyncio.wait_for(following, 20) == "one\ntw"
 
 
-async def test_following_waits_for_the_container(logged: Logged) -> None:
+async def test_following_waits_for_the_container(embedded: Server, api: Api, core: str) -> None:
+    logged = await logged_pod(embedded, api, core, nodeName="nowhere")
     following = asyncio.create_task(logged.read("follow=true"))
     await asyncio.sleep(0.2)
     logged.write(FIRST)
@@ -106,7 +107,20 @@ async def test_following_waits_for_the_container(logged: Logged) -> None:
     assert await asyncio.wait_for(following, 20) == "one\n"
 
 
+async def test_a_pod_without_a_node_has_nothing_to_follow(logged: Logged) -> None:
+    answer = await logged.api.get(f"{logged.path}/log?follow=true")
+    assert (answer.status, answer.raw) == (204, b"")
+
+
 async def test_what_has_no_log_says_why(logged: Logged) -> None:
+    assert (await logged.api.get(f"{logged.path}/log")).raw == b""
+    target = {"kind": "Node", "name": "absent"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": target}
+    (await logged.api.post(f"{logged.path}/binding", binding)).ok(201)
+    answer = await logged.api.get(f"{logged.path}/log")
+    assert (answer.status, answer.message) == (404, 'pods "absent" not found')
+    node = await logged.api.post("/api/v1/nodes", {"metadata": {"name": "absent"}})
+    node.ok(201)
     answer = await logged.api.get(f"{logged.path}/log")
     assert answer.status == 400
     assert 'container "main" in pod "p" is waiting to start: ContainerCreating' in answer.message
@@ -114,6 +128,27 @@ async def test_what_has_no_log_says_why(logged: Logged) -> None:
     assert "container other is not valid for pod p" in answer.message
     answer = await logged.api.get(f"{logged.path}/log?previous=true")
     assert 'previous terminated container "main" in pod "p" not found' in answer.message
+    answer = await logged.api.get(f"{logged.path}/log?sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z")
+    text = "[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
+    assert (answer.status, answer.message) == (422, f'PodLogOptions "p" is invalid: {text}')
+
+
+async def test_without_a_node_nothing_is_written_yet(api: Api, core: str) -> None:
+    await api.post(
+        f"{core}/pods", {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "x"}]}}
+    )
+    answer = await api.get(f"{core}/pods/p/log")
+    assert (answer.status, answer.raw) == (204, b"")
+
+
+async def test_options_out_of_range_are_refused(logged: Logged) -> None:
+    for query, fault in (
+        ("tailLines=-1", "tailLines: Invalid value: -1: must be greater than or equal to 0"),
+        ("limitBytes=0", "limitBytes: Invalid value: 0: must be greater than 0"),
+        ("sinceSeconds=5&sinceTime=2026-01-01T00:00:00Z", "at most one of `sinceTime` or `sinceSeconds`"),
+    ):
+        answer = await logged.api.get(f"{logged.path}/log?{query}")
+        assert (answer.status, fault in answer.message) == (422, True)
 
 
 async def test_of_two_containers_one_must_be_named(embedded: Server, api: Api, core: str) -> None:

@@ -137,3 +137,19 @@ async def test_reviews_say_yes(api: Api) -> None:
     who = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     answer = await api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", who)
     assert answer.ok(201).json["status"]["userInfo"]["username"]
+
+
+async def test_annotations_of_a_deployment_begin_a_generation_unless_its_status_brings_them(
+    api: Api, namespace: str
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    (await api.post(path, {"metadata": {"name": "d"}, "spec": spec})).ok(201)
+    first = await api.merge(f"{path}/d", {"metadata": {"annotations": {"a": "b"}}})
+    assert first.json["metadata"]["generation"] == 2
+    written = {"metadata": {"annotations": {"c": "d"}, "labels": {"e": "f"}}}
+    metadata = (await api.merge(f"{path}/d/status", written)).ok(200).json["metadata"]
+    assert metadata["generation"] == 2
+    assert {"a": "b", "c": "d"}.items() <= metadata["annotations"].items()
+    assert "labels" not in metadata

@@ -137,9 +137,11 @@ async def test_unknown_fields_are_warned_of(api: Api, core: str) -> None:
 
 
 LATER = [
+    ("PUT", "pods/p/ephemeralcontainers", {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}]}},
+     "application/json", 501, "use kubectl exec or kubectl debug --copy-to"),
     ("POST", "configmaps", b"k8s\x00", "application/vnd.kubernetes.protobuf", 400, "empty body"),
-    ("POST", "services", {"metadata": {"name": "n"}, "spec": {"type": "NodePort", "ports": [{"port": 1}]}},
-     "application/json", 422, 'supported values: "ClusterIP"'),
+    ("POST", "services", {"metadata": {"name": "n"}, "spec": {"ports": [{"port": 1, "protocol": "SCTP"}]}},
+     "application/json", 422, 'supported values: "TCP", "UDP"'),
 ]  # fmt: skip
 
 

@@ -44,6 +44,41 @@ async def test_a_stateful_set_is_completed_and_scaled(api: Api, namespace: str) 
     (await api.delete(f"{path}/s")).ok(200)
 
 
+async def test_finalizers_of_a_deployment_come_with_its_status_and_labels_do_not(
+    api: Api, namespace: str
+) -> None:
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": pod("a")["spec"]["containers"]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"app": "a"}}, "template": template}
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    (await api.post(path, {"metadata": {"name": "d"}, "spec": spec})).ok(201)
+    sent = {"labels": {"b": "c"}, "annotations": {"x": "y"}, "finalizers": ["a.b/c"]}
+    metadata = (await api.merge(f"{path}/d/status", {"metadata": sent})).ok(200).json["metadata"]
+    assert (metadata["finalizers"], metadata["annotations"]["x"]) == (["a.b/c"], "y")
+    assert ("labels" in metadata, metadata["generation"]) == (False, 1)
+    (await api.merge(f"{path}/d", {"metadata": {"finalizers": None}})).ok(200)
+    (await api.delete(f"{path}/d")).ok(200)
+
+
+async def test_a_network_of_services_is_ready_and_is_deleted_in_two_steps(api: Api) -> None:
+    path, finalizer = "/apis/networking.k8s.io/v1/servicecidrs", "networking.k8s.io/service-cidr-finalizer"
+    (await api.post(path, {"metadata": {"name": "own"}, "spec": {"cidrs": ["10.77.0.0/24"]}})).ok(201)
+
+    async def is_ready() -> bool:
+        made = (await api.get(f"{path}/own")).ok(200).json
+        conditions = made.get("status", {}).get("conditions", [])
+        ready = [(condition["type"], condition["status"]) for condition in conditions] == [("Ready", "True")]
+        return ready and made["metadata"].get("finalizers") == [finalizer]
+
+    for _ in range(2):  # also after somebody took the finalizer away
+        # A real server's controller sees to it a moment later.
+        await api.eventually(is_ready, "the network is ready and has its finalizer")
+        (await api.merge(f"{path}/own", {"metadata": {"finalizers": None}})).ok(200)
+    await api.eventually(is_ready, "the network has its finalizer again")
+    deleted = (await api.delete(f"{path}/own")).ok(200).json
+    assert (deleted["kind"], deleted["metadata"]["finalizers"]) == ("ServiceCIDR", [finalizer])
+    await api.gone(f"{path}/own")
+
+
 async def test_a_claim_goes_when_no_pod_uses_it(api: Api, core: str) -> None:
     made = (await api.post(f"{core}/persistentvolumeclaims", CLAIM)).ok(201).json
     assert made["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]

@@ -27,7 +27,7 @@ from steelyard.local.apiserver.database import SqliteDatabase
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.server import ApiServerConfig, serve
 from steelyard.local.apiserver.store import Row
-from steelyard.local.controllers.caches import Caches
+from steelyard.local.controllers.caches import BUILT_IN, Caches
 from steelyard.local.controllers.pods import is_true
 from steelyard.local.controllers.run import run_controllers
 from steelyard.local.faults import Faults
@@ -84,7 +84,7 @@ class World:
             await self.cluster.close()
 
     async def _begin(self, cluster: RestCluster) -> None:
-        caches = Caches(cluster, self.faults)
+        caches = Caches(cluster, self.faults, BUILT_IN)
         informer = Informer(cluster, PODS, on_change=lambda old, new: scheduler.wake.set())
         events = EventRecorder(cluster, component="test", now=lambda: datetime.now(UTC))
         place = Place(cluster, make_config(self.folder / "node", cpu=64.0, memory=2**36), events)

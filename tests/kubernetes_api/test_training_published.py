@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from kubeflow.training import models
     from kubeflow.training.api_client import ApiClient
+
     from kubernetes import client as kubernetes
 
 __all__ = ["served"]  # a fixture

@@ -1,1 +1,4 @@
-"""The same requests to the embedded Kubernetes and to a real one; every difference is printed, accepted or mended."""
+"""The embedded API server beside a real one: the same requests to both, their answers and watches compared.
+
+`features.toml` names the cases of each feature that must be served, and of each suite.
+"""

@@ -4,6 +4,7 @@ import fnmatch
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +34,27 @@ class Difference:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A difference that stays, with its reason. Patterns are those of the shell."""
+    """A reason for which differences stay, and their places: cases, steps (all, if none are named) and paths.
 
-    case: str
-    path: str
+    Cases and paths are patterns of the shell.
+    """
+
     reason: str
+    where: tuple[Json, ...]
 
     def covers(self, difference: Difference) -> bool:
-        return fnmatch.fnmatchcase(difference.case, self.case) and fnmatch.fnmatchcase(
-            difference.path, self.path
+        return any(
+            fnmatch.fnmatchcase(difference.case, place["case"])
+            and difference.step in place.get("steps", [difference.step])
+            and any(fnmatch.fnmatchcase(difference.path, path) for path in place["paths"])
+            for place in self.where
         )
 
 
-def accepted() -> list[Accepted]:
+@cache
+def accepted() -> tuple[Accepted, ...]:
     content = tomllib.loads(ACCEPTED.read_text())
-    return [Accepted(**row) for row in content.get("difference", [])]
+    return tuple(Accepted(row["reason"], tuple(row["where"])) for row in content.get("difference", []))
 
 
 def differences(case: Case, here: list[Json], there: list[Json]) -> list[Difference]:

@@ -62,7 +62,7 @@ def _response(path: str, request: Json) -> Json:
         shown = {key: value for key, value in request.items() if key not in ("uid", "userInfo")}
         for obj in (shown["object"], shown["oldObject"]):
             # Kept for every object there, and here from the first apply on.
-            (obj or {"metadata": {}})["metadata"].pop("managedFields", None)
+            ((obj or {}).get("metadata") or {}).pop("managedFields", None)
         return {
             "allowed": False,
             "status": {"message": orjson.dumps(shown, option=orjson.OPT_SORT_KEYS).decode()},

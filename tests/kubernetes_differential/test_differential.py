@@ -1,5 +1,7 @@
 """The corpus on the embedded server beside the recorded answers of a real one, and what keeps the corpus whole."""
 
+import fnmatch
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,11 +15,12 @@ from tests.kubernetes_differential.run import answers
 
 MODULES = sorted(corpus())
 MOST_ACCEPTED = 10
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(scope="module")
 def kubeconfig() -> Iterator[Path]:
-    with embedded_server() as path:
+    with embedded_server(provisioner=False) as path:
         yield path
 
 
@@ -56,6 +59,20 @@ def test_few_differences_are_accepted_and_each_has_its_reason() -> None:
     rows = accepted()
     assert len(rows) <= MOST_ACCEPTED
     assert all(len(row.reason.split()) > 5 for row in rows)
+
+
+def test_each_feature_and_suite_has_its_cases() -> None:
+    names = [case.name for cases in corpus().values() for case in cases]
+    content = tomllib.loads((FOLDER / "features.toml").read_text())
+    for rows in content.values():
+        for row, shown in rows.items():
+            assert shown, row
+            for pattern in shown.get("cases", ()):
+                assert fnmatch.filter(names, pattern), f"{row}: no case is called {pattern!r}"
+            for place in shown.get("elsewhere", ()):
+                path, _, function = place.partition("::")
+                text = (ROOT / path).read_text()
+                assert not function or f"def {function}(" in text, f"{row}: {place} is not there"
 
 
 def test_known_differences_are_of_cases_that_exist() -> None:

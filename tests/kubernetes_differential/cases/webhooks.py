@@ -18,6 +18,7 @@ from tests.kubernetes_differential.case import (
 )
 from tests.kubernetes_differential.samples import (
     APPS,
+    CORE,
     CRDS,
     DRY,
     MAPS,
@@ -135,6 +136,8 @@ INVALID: dict[str, Json] = {
     "condition names": {"matchConditions": [{"name": "a", "expression": "true"}, {"name": "a", "expression": "params.x"}]},
     "bundle": {"clientConfig": {"url": "https://a.b", "caBundle": "eA=="}},
 }  # fmt: skip
+EVICTION: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+BINDING: Json = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
 LARGE = "object.data.size() > 1"
 POD_RULE = rule("pods", operations=("CREATE",))
 
@@ -171,5 +174,9 @@ CASES = [
     mutated("in turn", hook("label"), hook("seen", objectSelector={"matchLabels": {"hooked": "yes"}})),
     mutated("containers", hook("container", POD_RULE), steps=(post(PODS, pod("p"), compare=("spec.containers.1.imagePullPolicy", "spec.containers.1.name", *REFUSED)),)),
     mutated("dry run", hook("label", sideEffects="NoneOnDryRun"), steps=(post(f"{MAPS}?{DRY}", config_map("a"), compare=MADE), get(f"{MAPS}/a", compare=("reason",)))),
+    Case("webhooks: shown bindings and evictions", post(PODS, pod("p"), compare=("kind",)), *hooked(VALIDATING, hook("show", rule("pods/binding", "pods/eviction", "serviceaccounts/token"))), post(f"{PODS}/p/binding", {"target": {"name": "n"}}, compare=REFUSED), post(f"{PODS}/p/binding", BINDING, compare=REFUSED), post(f"{PODS}/p/eviction?{DRY}", EVICTION, compare=REFUSED), post(f"{PODS}/p/eviction", EVICTION | {"metadata": {"name": "p", "labels": {"a": "b"}}, "deleteOptions": {"gracePeriodSeconds": 3}}, compare=REFUSED),
+         post(f"{CORE}/serviceaccounts/default/token", {"spec": {"expirationSeconds": 900}}, compare=REFUSED), get(f"{PODS}/p", compare=("spec.nodeName", "metadata.deletionTimestamp")), gone(VALIDATING)),
+    Case("webhooks: parts by a wildcard", post(PODS, pod("p"), compare=("kind",)), *hooked(VALIDATING, hook("deny", rule("pods/*", operations=("CREATE",)))), post(f"{PODS}/p/binding", BINDING, compare=REFUSED), post(f"{PODS}/p/eviction", EVICTION, compare=REFUSED), post(f"{PODS}/absent/eviction", EVICTION | {"metadata": {"name": "absent"}}, compare=REFUSED), post(PODS, pod("q"), compare=("kind",)), gone(VALIDATING)),
+    Case("webhooks: changed evictions", post(PODS, pod("p"), compare=("kind",)), *hooked(MUTATING, hook("show", rule("pods/eviction"))), post(f"{PODS}/p/eviction", EVICTION, compare=REFUSED), post(f"{PODS}/absent/eviction", EVICTION | {"metadata": {"name": "absent"}}, compare=REFUSED), gone(MUTATING)),
     validated("name that is taken", hook("deny", objectSelector={"matchLabels": {"x": "y"}}), steps=(post(MAPS, config_map("a"), compare=("kind",)), post(MAPS, config_map("a", labels={"x": "y"}), compare=REFUSED), post(MAPS, config_map("A_", labels={"x": "y"}), compare=REFUSED))),
 ]  # fmt: skip

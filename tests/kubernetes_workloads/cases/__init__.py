@@ -1,0 +1,1 @@
+"""The battery: modules of cases by what they are about."""
