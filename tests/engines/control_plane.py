@@ -3,7 +3,7 @@
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -11,20 +11,35 @@ import yaml
 
 from tests.engines import pki
 
+OURS = (
+    *("job-controller", "cronjob-controller", "ttl-after-finished-controller"),
+    *("deployment-controller", "replicaset-controller", "statefulset-controller"),
+    *("endpoints-controller", "endpointslice-controller", "disruption-controller"),
+    "garbage-collector-controller",
+)
+"""Controllers that Steelyard has, too, by the names that the controller manager gives them."""
+
 
 @contextmanager
-def control_plane(binaries: Path, folder: Path) -> Iterator[Path]:
-    """Yields the administrator's kubeconfig once the API answers and a default ServiceAccount is there."""
+def control_plane(
+    binaries: Path, folder: Path, without: Iterable[str] = (), *, durable: bool = False
+) -> Iterator[Path]:
+    """Yields the administrator's kubeconfig once the API answers and a default ServiceAccount is there.
+
+    The controllers `without` do not run. `durable`: etcd waits for the disk before it confirms a write.
+    """
     pki.make(folder / "pki")
     ports = free_ports(4)
     kubeconfig = _kubeconfig(folder, ports[2])
     kubectl = [str(binaries / "kubectl"), "--kubeconfig", str(kubeconfig)]
     with ExitStack() as stack:
-        stack.enter_context(_running(_etcd(binaries, folder, ports), folder / "etcd.log"))
+        stack.enter_context(_running(_etcd(binaries, folder, ports, durable=durable), folder / "etcd.log"))
         stack.enter_context(_running(_api_server(binaries, folder, ports), folder / "apiserver.log"))
         _wait([*kubectl, "get", "--raw", "/readyz"], folder / "apiserver.log")
         # Only now: the controller manager ends when it is started before /readyz.
-        stack.enter_context(_running(_controllers(binaries, folder, kubeconfig), folder / "controllers.log"))
+        stack.enter_context(
+            _running(_controllers(binaries, folder, kubeconfig, without), folder / "controllers.log")
+        )
         _wait([*kubectl, "-n", "default", "get", "serviceaccount", "default"], folder / "controllers.log")
         yield kubeconfig
 
@@ -37,11 +52,12 @@ def free_ports(count: int) -> list[int]:
         return [probe.getsockname()[1] for probe in sockets]
 
 
-def _etcd(binaries: Path, folder: Path, ports: list[int]) -> list[str]:
+def _etcd(binaries: Path, folder: Path, ports: list[int], *, durable: bool) -> list[str]:
     client, peer = (f"http://127.0.0.1:{port}" for port in ports[:2])
     return [
         str(binaries / "etcd"),
-        *("--name=e", f"--data-dir={folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn"),
+        *("--name=e", f"--data-dir={folder / 'etcd'}", "--log-level=warn"),
+        *(() if durable else ("--unsafe-no-fsync",)),
         *(f"--listen-client-urls={client}", f"--advertise-client-urls={client}"),
         *(
             f"--listen-peer-urls={peer}",
@@ -66,11 +82,12 @@ def _api_server(binaries: Path, folder: Path, ports: list[int]) -> list[str]:
     ]
 
 
-def _controllers(binaries: Path, folder: Path, kubeconfig: Path) -> list[str]:
+def _controllers(binaries: Path, folder: Path, kubeconfig: Path, without: Iterable[str]) -> list[str]:
     keys = folder / "pki"
     return [
         str(binaries / "kube-controller-manager"),
         f"--kubeconfig={kubeconfig}",
+        "--controllers=" + ",".join(["*", *(f"-{name}" for name in without)]),
         *("--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false"),
         *("--kube-api-qps=500", "--kube-api-burst=1000", "--use-service-account-credentials=true"),
         *(f"--service-account-private-key-file={keys / 'sa.key'}", f"--root-ca-file={keys / 'ca.crt'}"),

@@ -1,6 +1,7 @@
-"""Certificates of a throw-away control plane: one authority, one server, one administrator."""
+"""Certificates of a throw-away control plane: one authority, one server, one administrator; of a cluster, more."""
 
 import ipaddress
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,8 +13,19 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 Key = ec.EllipticCurvePrivateKey
 
 
-def make(folder: Path) -> None:
-    """Writes ca.{crt,key}, apiserver.{crt,key}, admin.{crt,key} and sa.{key,pub} into `folder`."""
+SERVER = {"apiserver": ("localhost", "kubernetes.default.svc", "127.0.0.1", "10.96.0.1")}
+ADMINISTRATOR = {"admin": ("admin", "system:masters")}
+
+
+def make(
+    folder: Path,
+    servers: Mapping[str, Iterable[str]] = SERVER,
+    clients: Mapping[str, tuple[str, str]] = ADMINISTRATOR,
+) -> None:
+    """Writes ca.{crt,key}, sa.{key,pub} and NAME.{crt,key} of each server and client into `folder`.
+
+    Servers have their names and addresses, clients a common name and an organization or none.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     ca_key = ec.generate_private_key(ec.SECP256R1())
     ca_name = _name("kubernetes-ca")
@@ -23,10 +35,10 @@ def make(folder: Path) -> None:
         .sign(ca_key, hashes.SHA256())
     )
     _write(folder / "ca", ca, ca_key)
-    hosts: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.DNSName("kubernetes.default.svc")]
-    hosts += [x509.IPAddress(ipaddress.ip_address(address)) for address in ("127.0.0.1", "10.96.0.1")]
-    _leaf(folder / "apiserver", _name("kube-apiserver"), ca_name, ca_key, hosts)
-    _leaf(folder / "admin", _name("admin", "system:masters"), ca_name, ca_key, [])
+    for name, hosts in servers.items():
+        _leaf(folder / name, _name(name), ca_name, ca_key, [_host(host) for host in hosts])
+    for name, (common, organization) in clients.items():
+        _leaf(folder / name, _name(common, organization), ca_name, ca_key, [])
     account_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     (folder / "sa.key").write_bytes(_pem(account_key))
     (folder / "sa.pub").write_bytes(
@@ -34,6 +46,13 @@ def make(folder: Path) -> None:
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
     )
+
+
+def _host(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
 
 
 def _leaf(path: Path, name: x509.Name, issuer: x509.Name, ca_key: Key, hosts: list[x509.GeneralName]) -> None:

@@ -5,8 +5,8 @@ import os
 from typing import Any
 
 import kopf
-from kubernetes import client, config
 
+from kubernetes import client, config
 from tests.engines.clients.session import check, definition, eventually, place
 
 SEEN: list[str] = []

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from kubernetes import client, config, dynamic, utils, watch
 from kubernetes.client.exceptions import ApiException
 from kubernetes.stream import stream
 
+from kubernetes import client, config, dynamic, utils, watch
 from tests.engines.clients.session import (
     LIMIT,
     PAGES,

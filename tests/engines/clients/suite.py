@@ -11,19 +11,22 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from steelyard.local.detached import Asked, start_detached, stop
 from steelyard.local.state import StateDir
-from tests.engines.build import Missing, binaries, helm
+from tests.engines.build import Missing, binaries, go_clients, helm
 from tests.engines.control_plane import control_plane
 from tests.engines.locked import environment
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 PYTHON = ("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "kopf")
+GO = ("informers", "controller")
 SECONDS = 300
+AT_ONCE = 3  # a session mostly waits for the server's controllers
 
 
 @contextmanager
@@ -39,11 +42,12 @@ def servers() -> Iterator[dict[str, tuple[Path, bool]]]:
             stop(state.path)
 
 
-def session(python: Path | str, name: str, programs: list[str], kubeconfig: Path, *, pods: bool) -> bool:
+def session(program: Path | str, name: str, programs: list[str], kubeconfig: Path, *, pods: bool) -> bool:
     """Run one session in a namespace of its own, and tell whether it passed."""
-    place = [str(kubeconfig), f"clients-{uuid.uuid4().hex[:8]}", *(["--pods"] if pods else [])]
+    place = [*(["--pods"] if pods else []), str(kubeconfig), f"clients-{uuid.uuid4().hex[:8]}"]
     # What the clients leave open at their end is theirs.
-    command = [str(python), "-W", "ignore", "-m", f"tests.engines.clients.session_{name}", *programs, *place]
+    module = ["-W", "ignore", "-m", f"tests.engines.clients.session_{name}", *programs]
+    command = [str(program), *([] if name in GO else module), *place]
     settings = {"PYTHONPATH": str(ROOT), "KUBECONFIG": str(kubeconfig)}
     return not subprocess.run(
         command, cwd=ROOT, env=os.environ | settings, timeout=SECONDS, check=False
@@ -52,12 +56,15 @@ def session(python: Path | str, name: str, programs: list[str], kubeconfig: Path
 
 def run_all(sessions: list[tuple[Path | str, str, list[str]]]) -> int:
     """Return 0 where every session passes on both servers."""
-    failed = []
-    with servers() as kubeconfigs:
-        for python, name, programs in sessions:
-            for server, (kubeconfig, pods) in kubeconfigs.items():
-                passed = session(python, name, programs, kubeconfig, pods=pods)
-                failed += [] if passed else [f"{name} {' '.join(programs)} on the {server} server"]
+    with servers() as kubeconfigs, ThreadPoolExecutor(AT_ONCE) as pool:
+        running = {
+            f"{name} {' '.join(programs)} on the {server} server": pool.submit(
+                session, program, name, programs, kubeconfig, pods=pods
+            )
+            for program, name, programs in sessions
+            for server, (kubeconfig, pods) in kubeconfigs.items()
+        }
+        failed = [line for line, passed in running.items() if not passed.result()]
     for line in failed:
         print(f"failed: {line}")
     return 1 if failed else 0
@@ -69,19 +76,25 @@ def run_python() -> int:
 
 
 def run_programs() -> int:
-    """kubectl, that of this machine and the one that is built, and helm."""
+    """kubectl (this machine's, the control plane's and a newer one) and helm."""
     built = binaries() / "kubectl"
     own = shutil.which("kubectl")
-    kubectls = [str(built), *([own] if own else [])]
+    kubectls = [str(go_clients() / "kubectl"), str(built), *([own] if own else [])]
     sessions: list[tuple[Path | str, str, list[str]]] = [
         (sys.executable, "kubectl", [kubectl]) for kubectl in kubectls
     ]
     return run_all([*sessions, (sys.executable, "helm", [str(helm()), str(built)])])
 
 
+def run_go() -> int:
+    """client-go's informers, elections and events, and a controller of controller-runtime."""
+    programs = go_clients()
+    return run_all([(programs / name, name, []) for name in GO])
+
+
 def main() -> int:
     try:
-        return run_python() | run_programs()
+        return run_python() | run_programs() | run_go()
     except Missing as missing:
         sys.exit(f"{missing}: the clients' suite cannot run")
 

@@ -1,1 +1,1 @@
-"""Databases and object stores that the suites start on free loopback ports: PostgreSQL and an S3 server."""
+"""Databases, brokers and object stores that the suites start on free loopback ports."""

@@ -12,9 +12,9 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.engines.build import Missing
 from tests.engines.control_plane import free_ports
-from tests.engines.services.proxy import Through, direct
+from tests.engines.services.place import HERE, Place
 from tests.engines.services.service import Service
 
 POM = Path(__file__).parent / "kafka_jars" / "pom.xml"
@@ -56,6 +56,24 @@ controller.quorum.election.timeout.ms=500
 controller.quorum.fetch.timeout.ms=1000
 log.retention.check.interval.ms=10000
 """
+ADMINISTRATOR = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "admin",
+    "sasl.password": "admin-secret",
+}
+"""Login of clients that may do everything, on brokers with access control."""
+USER, PASSWORD = "steelyard", "user-secret"
+"""Login of a user who has only the rights that access control lists grant."""
+ACCESS_CONTROL = f"""
+listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
+    user_admin="{ADMINISTRATOR["sasl.password"]}" user_{USER}="{PASSWORD}";
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+# The brokers reach each other without a login.
+super.users=User:admin;User:ANONYMOUS
+"""
 LOGGING = """
 status=error
 appender.out.type=Console
@@ -72,6 +90,8 @@ class Cluster:
     """Brokers that form one cluster."""
 
     brokers: Sequence[Service]
+    login: Mapping[str, str] = field(default_factory=dict)
+    """Settings with which a client logs in as administrator."""
 
     @property
     def address(self) -> str:
@@ -87,7 +107,7 @@ class Cluster:
 
         Raises RuntimeError after two minutes.
         """
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, **self.login})
         end = time.monotonic() + READY_SECONDS
         while True:
             try:
@@ -143,23 +163,28 @@ def _archive_classes(jars: Path) -> None:
 
 
 @contextmanager
-def kafka(count: int = BROKERS, through: Through = direct) -> Iterator[Cluster]:
-    """A cluster without topics. Raises Missing."""
+def kafka(count: int = BROKERS, place: Place = HERE, *, access_control: bool = False) -> Iterator[Cluster]:
+    """A cluster without topics; with access control, clients log in as ADMINISTRATOR or USER. Raises Missing."""
     folder = jars()
     archive = folder / ARCHIVE
     flags = [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
-    with _brokers(folder, count, flags if archive.exists() else [], through) as cluster:
+    more = flags if archive.exists() else []
+    with _brokers(folder, count, more, place, access_control=access_control) as cluster:
         cluster.wait()
         yield cluster
 
 
 @contextmanager
-def _brokers(jars: Path, count: int, flags: Sequence[str], through: Through = direct) -> Iterator[Cluster]:
-    root = Path(tempfile.mkdtemp(prefix="steelyard-kafka-"))
+def _brokers(
+    jars: Path, count: int, flags: Sequence[str], place: Place = HERE, *, access_control: bool = False
+) -> Iterator[Cluster]:
+    login = ADMINISTRATOR if access_control else {}
+    # None within another: a broker's guard removes its broker's folder and no other.
+    folders = [Path(tempfile.mkdtemp(prefix="steelyard-kafka-")) for _ in range(count)]
     # Brokers reach each other by a listener of their own: clients alone are cut off from them.
     ports = free_ports(3 * count)
     listeners, inner, controllers = ports[:count], ports[count : 2 * count], ports[2 * count :]
-    outer = [through(port) for port in listeners]
+    outer = [place.reached(port) for port in listeners]
     voters = ",".join(f"{n + 1}@127.0.0.1:{port}" for n, port in enumerate(controllers))
     # A cluster's id must not begin with a dash: the tool would take it for an option.
     cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
@@ -168,20 +193,19 @@ def _brokers(jars: Path, count: int, flags: Sequence[str], through: Through = di
     try:
         with ExitStack() as stack:
             brokers = []
-            for number in range(count):
-                folder = root / str(number + 1)
-                folder.mkdir()
+            for number, folder in enumerate(folders):
                 properties = folder / "server.properties"
                 properties.write_text(
                     _properties(
                         count,
                         number,
-                        f"PLAINTEXT://127.0.0.1:{listeners[number]},INNER://127.0.0.1:{inner[number]},"
+                        f"PLAINTEXT://{place.host}:{listeners[number]},INNER://127.0.0.1:{inner[number]},"
                         f"CONTROLLER://127.0.0.1:{controllers[number]}",
-                        f"PLAINTEXT://127.0.0.1:{outer[number]},INNER://127.0.0.1:{inner[number]}",
+                        f"PLAINTEXT://{outer[number]},INNER://127.0.0.1:{inner[number]}",
                         voters,
                         folder,
                     )
+                    + (ACCESS_CONTROL if access_control else "")
                 )
                 (folder / "log4j2.properties").write_text(LOGGING)
                 program = [
@@ -194,25 +218,34 @@ def _brokers(jars: Path, count: int, flags: Sequence[str], through: Through = di
                     [*program, *tool, "-c", str(properties)], check=True, capture_output=True, cwd=folder
                 )
                 command = [*program, *flags, "-cp", f"{jars}/*", "kafka.Kafka", str(properties)]
-                brokers.append(Broker(outer[number], command, folder))
+                brokers.append(Broker(outer[number], command, folder, place.enter, login))
             for broker in brokers:
                 stack.callback(broker.stop)
                 broker.begin()
             for broker in brokers:
                 broker.wait()
-            yield Cluster(brokers)
+            yield Cluster(brokers, login)
     finally:
-        shutil.rmtree(root, ignore_errors=True)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class Broker(Service):
     """One broker, which answers its listener's port."""
 
-    def __init__(self, port: int, command: list[str], folder: Path) -> None:
-        super().__init__(f"127.0.0.1:{port}", command, folder, self._answers)
+    def __init__(
+        self,
+        address: str,
+        command: list[str],
+        folder: Path,
+        enter: Sequence[str],
+        login: Mapping[str, str],
+    ) -> None:
+        self._login = login
+        super().__init__(address, command, folder, self._answers, enter=enter)
 
     def _answers(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0, **self._login})
         try:
             admin.list_topics(timeout=2)
         except KafkaException as error:

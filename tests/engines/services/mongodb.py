@@ -16,7 +16,7 @@ from pymongo.errors import PyMongoError
 
 from tests.engines.control_plane import free_ports
 from tests.engines.locked import environment
-from tests.engines.services.proxy import Through, direct
+from tests.engines.services.place import HERE, Place
 from tests.engines.services.service import Service
 
 LOCK = Path(__file__).parent / "secantusdb.txt"
@@ -28,12 +28,12 @@ def program() -> Path:
 
 
 @contextmanager
-def mongodb(through: Through = direct) -> Iterator[Service]:
+def mongodb(place: Place = HERE) -> Iterator[Service]:
     """A server with no database; its address is that of a database `steelyard`. Raises Missing."""
     server = program()
     (port,) = free_ports(1)
     folder = Path(tempfile.mkdtemp(prefix="steelyard-mongodb-"))
-    address = f"mongodb://127.0.0.1:{port}/steelyard?replicaSet=secantus"
+    address = f"mongodb://{place.host}:{port}/steelyard?replicaSet=secantus"
 
     def ready() -> None:
         try:
@@ -47,7 +47,7 @@ def mongodb(through: Through = direct) -> Iterator[Service]:
             *(
                 str(server),
                 "--host",
-                "127.0.0.1",
+                place.host,
                 "--port",
                 str(port),
                 "--storage-path",
@@ -57,9 +57,10 @@ def mongodb(through: Through = direct) -> Iterator[Service]:
             *("--cache-size", "256M", "--sync-on-commit", "--log-level", "WARNING"),
         ]
         # Without `directConnection` the driver asks the server for its address, and goes around a proxy.
-        outer = f"mongodb://127.0.0.1:{through(port)}/steelyard?replicaSet=secantus"
-        outer += "&directConnection=true" if through is not direct else ""
-        service = Service(outer, command, folder, ready)
+        reached = place.reached(port)
+        outer = f"mongodb://{reached}/steelyard?replicaSet=secantus"
+        outer += "&directConnection=true" if reached != f"{place.host}:{port}" else ""
+        service = Service(outer, command, folder, ready, enter=place.enter)
         service.start()
         try:
             yield service

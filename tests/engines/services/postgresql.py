@@ -12,11 +12,10 @@ import psycopg
 
 from tests.engines.build import Missing
 from tests.engines.control_plane import free_ports
-from tests.engines.services.proxy import Through, direct
+from tests.engines.services.place import HERE, Place
 from tests.engines.services.service import Service
 
 SETTINGS = """
-listen_addresses = '127.0.0.1'
 max_connections = 200
 shared_buffers = 64MB
 jit = off
@@ -36,7 +35,7 @@ def programs() -> Path:
 
 
 @contextmanager
-def postgresql(through: Through = direct) -> Iterator[Service]:
+def postgresql(place: Place = HERE) -> Iterator[Service]:
     """A server with an empty database `steelyard`; its address is a URL for clients."""
     binaries = programs()
     user = "postgres" if os.geteuid() == 0 else None
@@ -58,7 +57,10 @@ def postgresql(through: Through = direct) -> Iterator[Service]:
         )
         with (data / "postgresql.conf").open("a") as file:
             file.write(f"{SETTINGS}port = {port}\nunix_socket_directories = '{folder}'\n")
-        server = f"postgresql://postgres@127.0.0.1:{port}"
+            file.write(f"listen_addresses = '{place.host}'\n")
+        with (data / "pg_hba.conf").open("a") as file:
+            file.write("host all all samenet trust\n")
+        server = f"postgresql://postgres@{place.host}:{port}"
 
         def ready() -> None:
             try:
@@ -67,8 +69,8 @@ def postgresql(through: Through = direct) -> Iterator[Service]:
                 raise OSError(str(error)) from error
 
         command = [str(binaries / "postgres"), "-D", str(data)]
-        address = f"postgresql://postgres@127.0.0.1:{through(port)}/steelyard"
-        service = Service(address, command, folder, ready, user=user)
+        address = f"postgresql://postgres@{place.reached(port)}/steelyard"
+        service = Service(address, command, folder, ready, user=user, enter=place.enter)
         service.start()
         try:
             with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:

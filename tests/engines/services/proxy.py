@@ -8,11 +8,8 @@ once the network is whole again.
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-
-Through = Callable[[int], int]
-"""Gives the port by which clients reach a server that listens on another."""
 
 CHUNK = 1 << 16
 QUEUED = 64
@@ -113,11 +110,6 @@ class Proxy:
                 elif target.can_write_eof():
                     with contextlib.suppress(OSError):  # the other side has closed the connection meanwhile
                         target.write_eof()
-
-
-def direct(port: int) -> int:
-    """Return the server's own port."""
-    return port
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.engines.services import guard
@@ -14,7 +14,10 @@ START_SECONDS = 120.0
 
 
 class Service:
-    """A server that answers at `address`. `ready` raises OSError while it does not answer yet."""
+    """A server that answers at `address`. `ready` raises OSError while it does not answer yet.
+
+    `enter` is a prefix with which its command runs in its place.
+    """
 
     def __init__(
         self,
@@ -25,14 +28,16 @@ class Service:
         *,
         user: str | None = None,
         environment: Mapping[str, str] | None = None,
+        enter: Sequence[str] = (),
     ) -> None:
         self.address = address
         self._command = command
-        self._folder = folder
+        self.folder = folder
         self._log = folder / "log"
         self._ready = ready
         self._user = user
         self._environment = environment or {}
+        self._enter = enter
         self._guard: subprocess.Popen[str] | None = None
         self.pid = 0
 
@@ -54,7 +59,7 @@ class Service:
             ]
         with self._log.open("ab") as file:
             self._guard = subprocess.Popen(
-                [sys.executable, guard.__file__, str(self._folder), *command],
+                [sys.executable, guard.__file__, str(self.folder), *self._enter, *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,

@@ -19,12 +19,12 @@ from steelyard.broker.open import prepare_log
 from steelyard.broker.scan import topic_pieces
 from steelyard.local.engines import open_engines, outlets
 from steelyard.local.restoring import fill_view
-from steelyard.schema.status import KINDS
 from steelyard.services.aggregator.messages import FORGOTTEN
 from steelyard.services.identity import enter
 from steelyard.services.simulation.commands import aggregate, create, forget, labels, message, status
 from steelyard.services.simulation.entities import make_dataset
 from steelyard.settings import Settings, load
+from steelyard.views.fields import FILTERS
 from steelyard.views.view import Query
 from tests.engines.services import together
 from tests.engines.services.service import Service
@@ -196,5 +196,5 @@ async def contents(settings: Settings) -> tuple[Mapping[str, object], Mapping[st
             async for records in topic_pieces(opened.log, STATE)
             for record in records
         }
-        view = {stored.id: stored.json for kind in KINDS for stored in await opened.view.query(Query(kind))}
+        view = {stored.id: stored.json for kind in FILTERS for stored in await opened.view.query(Query(kind))}
         return states, view

@@ -55,7 +55,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 async def log(url: str) -> AsyncIterator[Log]:
-    assert await prepare_log(url, PARTITIONS)
+    assert await prepare_log(url, PARTITIONS) == "made"
     opened = await open_log(url, PARTITIONS)
     yield opened
     await opened.close()
@@ -66,14 +66,43 @@ async def test_the_log_keeps_to_the_contract(log: Log, case: log_suite.Case) -> 
     await case(log)
 
 
-async def test_settings_that_could_lose_records_are_refused(log: Log, url: str) -> None:
-    assert list(await log.facts()) == ["3 brokers", "3 replicas, 3 in sync, 2 confirm each record"]
+def set_of_topic(url: str, topic: str, name: str, value: str) -> None:
+    """Change a setting of a topic, as an operator of the cluster may."""
     address = parse(url)
     admin = AdminClient({"bootstrap.servers": address.brokers, "log_level": 0})
-    change = ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
-    topic = ConfigResource(ResourceType.TOPIC, address.topic(EVENTS), incremental_configs=[change])
-    for future in admin.incremental_alter_configs([topic]).values():
+    change = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, address.topic(topic), incremental_configs=[change])
+    for future in admin.incremental_alter_configs([resource]).values():
         future.result()
+
+
+async def test_topics_of_an_earlier_version_get_todays_settings(log: Log, url: str) -> None:
+    assert isinstance(log, KafkaLog)
+    (first, *_, last) = sorted(COMPACTED)
+    lag = "max.compaction.lag.ms"
+    set_of_topic(url, first, lag, str(2**63 - 1))  # Kafka's own
+    set_of_topic(url, last, lag, "1000")
+    assert (await log.facts())[-1].startswith("forgotten content may stay for long: `steelyard config init`")
+    assert await prepare_log(url, PARTITIONS) == "settings altered"
+    async with asyncio.timeout(20):
+        while (await log.cluster.settings(first))[lag] != str(24 * 3600 * 1000):  # noqa: ASYNC110 - brokers hear of it later
+            await asyncio.sleep(0.05)
+    assert (await log.cluster.settings(last))[lag] == "1000", "a shorter one is an operator's choice"
+    assert await prepare_log(url, PARTITIONS) == "up to date"
+    assert list(await log.facts()) == [
+        "3 brokers",
+        "3 replicas, 3 in sync, 2 confirm each record",
+        "all rights",
+    ]
+
+
+async def test_settings_that_could_lose_records_are_refused(log: Log, url: str) -> None:
+    assert list(await log.facts()) == [
+        "3 brokers",
+        "3 replicas, 3 in sync, 2 confirm each record",
+        "all rights",
+    ]
+    set_of_topic(url, EVENTS, "retention.ms", "1000")
     with pytest.raises(LogError, match=r"workflows.events has retention.ms=1000, which should be -1"):
         await log.facts()
 

@@ -87,6 +87,12 @@ def test_it_answers_as_the_form_in_memory_does(
     asyncio.run(compare())
 
 
+async def test_a_check_of_rights_leaves_nothing_behind(view: View) -> None:
+    assert list(await view.facts())[-1] == "writes and removes"
+    assert isinstance(view, MongoView)
+    assert await view._entities.count_documents({}) == 0
+
+
 async def test_sinks_side_by_side_lose_nothing(view: View, url: str) -> None:
     other = await open_view(url)
     sinks = (view, other)

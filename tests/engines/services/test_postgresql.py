@@ -87,6 +87,34 @@ async def database(url: str) -> AsyncIterator[AccountsDatabase]:
     await opened.close()
 
 
+async def test_rights_that_are_missing_are_named(url: str) -> None:
+    role, password = f"role_{secrets.token_hex(4)}", secrets.token_hex(8)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{password}'".encode())
+        try:
+            grants = (
+                "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public",
+                "USAGE ON ALL SEQUENCES IN SCHEMA public",
+            )
+            for grant in grants:
+                connection.execute(f"GRANT {grant} TO {role}".encode())
+            own = make_url(url).set(username=role, password=password).render_as_string(hide_password=False)
+            assert "reads and writes all tables" in await facts_of(own)
+            connection.execute(f"REVOKE DELETE ON outbox FROM {role}".encode())
+            with pytest.raises(AccountsDatabaseError, match=r"lacks the rights DELETE on the table outbox$"):
+                await facts_of(own)
+        finally:
+            connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+
+
+async def facts_of(url: str) -> tuple[str, ...]:
+    database = await open_accounts_database(url)
+    try:
+        return await database.database.facts()
+    finally:
+        await database.close()
+
+
 @pytest.fixture
 def service() -> Iterator[Service]:
     """A server of the test's own, which it may kill, with all tables."""

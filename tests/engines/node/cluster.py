@@ -1,0 +1,140 @@
+"""The real cluster, from outside: what it needs is built and installed once, then it starts within 20 seconds.
+
+`python -m tests.engines.node.cluster` starts one, prints its kubeconfig and ends it when standard input ends.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.engines import pki
+from tests.engines.build import Missing, cache, coredns, node_binaries
+from tests.engines.node import guard, images
+from tests.engines.node.configs import HOSTS, USERS, Addition, Layout, kubeconfig
+
+NODE = "KUBECONFIG_NODE"
+"""Name of the variable that names the kubeconfig of a cluster to use instead; it has the images of `configs`."""
+PACKAGES = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "nft": "nftables",
+    "iptables": "iptables",
+    "busybox": "busybox-static",
+    "unshare": "util-linux",
+    "ip": "iproute2",
+    "mount": "mount",
+}
+"""Debian's package of each program."""
+CNI_PACKAGE, CNI = "containernetworking-plugins", (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
+ROOT = Path(__file__).parents[3]
+
+
+def prepare() -> tuple[Path, Path, Path, Path]:
+    """The folders of Kubernetes' programs, of CoreDNS, of the network plugins and of the images.
+
+    Builds, installs and makes what is not there. Raises Missing.
+    """
+    require_namespaces()
+    install()
+    programs, dns = node_binaries(), coredns()
+    folder = next(path for path in CNI if (path / "bridge").exists())
+    return programs, dns, folder, images.make(cache())
+
+
+def require_namespaces() -> None:
+    """Return where this user may have namespaces, as a node needs them. Raises Missing."""
+    if os.geteuid():
+        raise Missing("a real node needs root")
+    tried = subprocess.run([*guard.UNSHARE, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        raise Missing(f"a real node needs namespaces of its own: {tried.stderr.strip()}")
+
+
+def install() -> None:
+    """Install Debian's packages of the programs that are not there. Raises Missing."""
+    wanting = {package for program, package in PACKAGES.items() if not shutil.which(program)}
+    wanting |= set() if any((path / "bridge").exists() for path in CNI) else {CNI_PACKAGE}
+    if not wanting:
+        return
+    if not shutil.which("apt-get"):
+        raise Missing(f"not installed: {', '.join(sorted(wanting))}")
+    command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *sorted(wanting)]
+    quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(command, capture_output=True, text=True, env=quiet, check=False)
+    if done.returncode:
+        raise Missing(f"apt-get install {' '.join(sorted(wanting))}: {done.stderr.strip()[-300:]}")
+
+
+@contextmanager
+def node_cluster(addition: Addition | None = None) -> Iterator[Path]:
+    """The administrator's kubeconfig of a cluster that runs Pods: the environment's, or one that is started.
+
+    A started one has the `addition` beside its parts. Raises Missing where it cannot be had, RuntimeError with the
+    ends of its logs where it does not start.
+    """
+    if given := os.environ.get(NODE):
+        yield Path(given)
+        return
+    programs = prepare()
+    guard.sweep()
+    folder = Path(tempfile.mkdtemp(prefix=guard.PREFIX))
+    pki.make(folder / "pki", HOSTS, USERS)
+    (addition or Addition()).write(folder)
+    layout = Layout(folder, *programs)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        process = _start(layout, listener)
+    try:
+        assert process.stdout is not None
+        if process.stdout.readline() != "ready\n":
+            raise RuntimeError(f"the cluster does not start:\n{_logs(folder)}")
+        path = folder / "kubeconfig"
+        path.write_text(json.dumps(kubeconfig(layout, "admin", address)))
+        yield path
+    finally:
+        process.communicate()
+
+
+def _start(layout: Layout, listener: socket.socket) -> "subprocess.Popen[str]":
+    inside = [sys.executable, "-m", "tests.engines.node.inside", str(listener.fileno())]
+    inside += map(str, (layout.folder, layout.binaries, layout.coredns, layout.cni, layout.images))
+    command = [sys.executable, guard.__file__, str(layout.folder), str(listener.fileno()), *inside]
+    with (layout.folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            pass_fds=(listener.fileno(),),
+            text=True,
+        )
+
+
+def _logs(folder: Path) -> str:
+    paths = [folder / "log", *sorted((folder / "logs").glob("*.log"))]
+    return "\n".join(f"{path.name}: {path.read_text(errors='replace')[-1500:]}" for path in paths)
+
+
+def main() -> int:
+    try:
+        began = time.monotonic()
+        with node_cluster() as path:
+            print(f"{path} (ready in {time.monotonic() - began:.1f} s)", flush=True)
+            sys.stdin.read()
+    except Missing as missing:
+        sys.exit(f"{missing}: there is no real node")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
