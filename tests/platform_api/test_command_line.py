@@ -55,7 +55,7 @@ async def test_a_refusal_names_the_document(tmp_path: Path) -> None:
         refused = await steelyard(to, "apply", "-f", str(path))
         assert refused.exit_code == 1
         assert str(refused.exception).startswith(f"{path}, document 2: ")
-        assert "replications: Input should be greater than or equal to 1, and is -1" in str(refused.exception)
+        assert "replications: should be greater than or equal to 1, and is -1" in str(refused.exception)
 
 
 async def test_entities_are_made_shown_and_deleted_with_a_warning(tmp_path: Path) -> None:

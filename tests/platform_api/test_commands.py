@@ -14,7 +14,7 @@ from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, LogError, Message, Record
 from steelyard.types import Json
 from steelyard.views.in_memory import MemoryView
-from steelyard.views.view import Change
+from steelyard.views.view import Change, Stored, ViewError
 from tests.platform_api.world import (
     Engines,
     World,
@@ -152,6 +152,71 @@ async def test_a_create_that_could_not_be_sent_is_sent_once(after: bool) -> None
         assert (await world.settled("Model", made["id"]))["id"] == made["id"]
         await nothing_pending(world)
     assert {record.key for record in await creates(log)} == {made["id"]}
+    await engines.accounts_database.close()
+
+
+class Gated(MemoryLog):
+    """Refuses messages while `down`; else holds the first ones back until `opened` is set."""
+
+    down = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened, self.waiting = asyncio.Event(), asyncio.Event()
+
+    async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
+        if self.down:
+            raise LogError("the log is away")
+        self.waiting.set()
+        await self.opened.wait()
+        return await super().publish(messages)
+
+
+async def test_a_create_that_fails_while_others_are_sent_again_is_sent_too() -> None:
+    log = Gated()
+    engines = replace(await make_engines(), log=log)
+    async with make_world(engines) as world:
+        body = {"account": "acme", **model()}
+        assert (await world.admin.post("/models", json=body)).status_code == 503
+        log.down = False
+        await log.waiting.wait()
+        log.down = True
+        body["name"] = "another"
+        assert (await world.admin.post("/models", json=body)).status_code == 503
+        log.down = False
+        log.opened.set()
+        await nothing_pending(world)
+    assert len(await creates(log)) == 2
+    await engines.accounts_database.close()
+
+
+class Away(MemoryView):
+    """Finds nothing while `down`, and says so."""
+
+    down = False
+
+    async def find(self, id: str) -> Stored | None:
+        if self.down:
+            raise ViewError("the view is away")
+        return await super().find(id)
+
+
+@pytest.mark.parametrize("repeated", [True, False], ids=["repeated", "not repeated"])
+async def test_a_create_with_a_key_that_met_a_view_that_is_away_is_sent_once(repeated: bool) -> None:
+    """The row was written, and the view could not tell whether an earlier request had made the entity."""
+    view = Away()
+    engines = replace(await make_engines(), view=view)
+    async with make_world(engines) as world:
+        view.down = True
+        refused = await world.admin.post("/models", json={"account": "acme", **model()}, headers=KEY)
+        assert refused.status_code == 503
+        view.down = False
+        (row,) = await engines.accounts_database.outbox.pending()
+        if repeated:
+            assert (await post(world, KEY))["id"] == row.entity
+        assert (await world.settled("Model", row.entity))["id"] == row.entity
+        await nothing_pending(world)
+    assert len(await creates(engines.log)) == 1
     await engines.accounts_database.close()
 
 

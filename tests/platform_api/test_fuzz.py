@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import QuotaSettings
+from steelyard.api.kinds import KINDS
 from steelyard.broker.log import DEAD, QUARANTINE, WAITING
 from steelyard.broker.open import open_log
 from steelyard.kube.leader import Candidate, SystemClock
@@ -52,6 +53,10 @@ from tests.platform_api.fuzzing import Fuzz
 from tests.platform_api.test_collection import an_audit, an_evaluation
 from tests.platform_api.world import Engines, World, dataset, make_world
 
+CREATED = [kind.name for kind in KINDS if not kind.own_creation or kind.name == "InferenceSession"]
+"""Kinds with a creation of the common form: runs of pipelines have another path."""
+SELDOM = {"Method", "Measurement", "SafetyCase", "Pipeline"}
+"""Kinds whose parts have to fit each other: random requests hardly ever do, and only their refusals are tried."""
 HEADERS = {"Content-Type": "application/json"}
 PATHS = {"Deployment": "/apis/apps/v1/namespaces/default/deployments"}
 PATHS |= {kind: f"/api/v1/namespaces/default/{kind.lower()}s" for kind in ("Service", "ConfigMap")}
@@ -61,7 +66,7 @@ FILTERS = ("query", "labels", "orderBy", "order", "limit", "after", "id", "name"
 async def test_nothing_that_the_types_allow_stops_the_platform(tmp_path: Path) -> None:
     async with platform(tmp_path) as world:
         accepted = await fuzzed(world, Random(1), 250)
-        assert set(accepted.values()) == set(CREATE_REQUESTS), "so few say nothing"
+        assert set(accepted.values()) >= set(CREATED) - SELDOM, "so few say nothing"
         await offered_to_kubernetes(world, accepted, tmp_path)
 
 
@@ -118,7 +123,7 @@ async def fuzzed(world: World, random: Random, count: int) -> dict[str, str]:
     }
     fuzz, accepted, answers = Fuzz(random, ids), dict[str, str](), Counter[int]()
     for number in range(count):
-        kind = random.choice(list(CREATE_REQUESTS))
+        kind = random.choice(CREATED)
         status = await _create(world, fuzz, kind, accepted)
         answers[status] += 1
         if number % 4 == 0:
@@ -176,7 +181,7 @@ async def _check_kept(world: World, accepted: dict[str, str]) -> None:
         kept = await world.settled(kind, id)
         assert entity_of(kept).id == id
         assert (await world.admin.get(f"/{PLURALS[kind]}/{id}")).json()["id"] == id
-    for kind in CREATE_REQUESTS:
+    for kind in CREATED:
         listed = (await world.admin.get(f"/{PLURALS[kind]}")).json()
         assert {entity["id"] for entity in listed} >= {id for id, its in accepted.items() if its == kind}
     log, outbox = world.engines.log, world.engines.accounts_database.outbox

@@ -253,8 +253,8 @@ async def test_documentation_keeps_its_limits(world: World) -> None:
         ("PUT", f"/datasets/{UNKNOWN}/delete", 404),
         ("PUT", f"/datasets/{UNKNOWN}/terminate", 404),
         ("DELETE", "/datasets", 405),
-        ("POST", "/challenges", 501),
-        ("GET", "/safetycases/scores", 501),
+        ("POST", "/artifacts", 501),
+        ("GET", "/artifacts/scores", 501),
     ],
 )
 async def test_paths_that_lead_nowhere(world: World, method: str, path: str, status: int) -> None:
@@ -283,6 +283,9 @@ async def test_a_security_context_takes_an_administrator(world: World, kind: str
 
 @pytest.mark.parametrize("kind", MAKE)
 async def test_a_field_of_another_type_is_refused_in_every_request(world: World, kind: str) -> None:
-    response = await world.admin.post(f"/{PLURALS[kind]}", json={"account": {}, "nonsense": None})
+    below = {"PipelineRun": f"pipelines/{UNKNOWN}/runs", "Team": f"challenges/{UNKNOWN}/teams"}
+    below["Submission"] = f"challenges/{UNKNOWN}/tasks/{UNKNOWN}/submissions"
+    path = below.get(kind, PLURALS[kind])
+    response = await world.admin.post(f"/{path}", json={"account": {}, "nonsense": None})
     assert response.status_code == 422
     assert {"account", "nonsense"} <= {part.split(":")[0] for part in response.json()["detail"].split("; ")}

@@ -1,15 +1,20 @@
 """Files: uploaded through signed URLs, final once they are verified, and downloaded as they were."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, Literal
 
 import httpx
 import pytest
 
+from steelyard.api.datasets.uploads import LARGEST_PUT
 from steelyard.api.settings import ApiSettings
+from steelyard.storage.objects import ObjectStore
+from steelyard.storage.store import SignedURL
 from steelyard.types import Json
-from tests.platform_api.world import World, dataset, make_world, md5, model
+from tests.platform_api.world import World, dataset, make_engines, make_world, md5, model
 
 FILES = {"a/data 1.parquet": b"rows" * 1000, "b.parquet": b""}
 
@@ -127,6 +132,63 @@ async def test_a_file_that_is_too_large() -> None:
         made = await world.created("datasets", **dataset(FILES))
         response = await put(world, await link_of(world, made, "a/data 1.parquet"), FILES["a/data 1.parquet"])
         assert (response.status_code, response.json()["reason"]) == (413, "TooLarge")
+
+
+class Signing(ObjectStore):
+    """A store that signs URLs of its own."""
+
+    async def sign(self, method: Literal["GET", "PUT"], key: str, lifetime: timedelta) -> SignedURL | None:
+        return SignedURL(f"https://bucket.example/{key}?s={lifetime.seconds}", method, {"x-kind": "block"})
+
+
+@asynccontextmanager
+async def signing_world(**settings: Any) -> AsyncIterator[World]:
+    engines = await make_engines()
+    engines.store = Signing(engines.store.url)
+    async with make_world(engines, settings=ApiSettings(**settings)) as world:
+        yield world
+
+
+async def test_urls_lead_to_the_store_where_the_settings_say_so() -> None:
+    async with signing_world(signed_urls="store", upload_url_seconds=60, download_url_seconds=70) as world:
+        made = await world.created("datasets", **dataset(FILES))
+        for path, data in FILES.items():
+            up = await link_of(world, made, path)
+            assert (up["url"][-5:], up["method"]) == ("?s=60", "PUT")
+            assert up["headers"] == {"x-kind": "block", "content-md5": md5(data)}
+            await world.engines.store.put(up["url"][len("https://bucket.example/") : -5], data)
+        assert (await world.admin.post(f"/datasets/{made['id']}/finalize")).status_code == 200
+        links = (await world.admin.get(f"/datasets/{made['id']}/downlinks")).json()
+        assert [link["signedURL"]["url"] for link in links] == [
+            f"https://bucket.example/datasets/{made['id']}/{path}?s=70" for path in FILES
+        ]
+
+
+async def test_urls_lead_to_the_api_where_nothing_else_is_said() -> None:
+    async with signing_world() as world:
+        made = await world.created("datasets", **dataset(FILES))
+        assert (await link_of(world, made, "b.parquet"))["url"].startswith("http://api/v0/objects/staging/")
+
+
+async def test_a_file_that_no_store_takes_at_once_goes_through_the_api() -> None:
+    async with signing_world(signed_urls="store") as world:
+        request = uploaded_model({"small": b"s"})
+        large = {"path": "large", "size": LARGEST_PUT + 1, "digest": {"md5": md5(b"")}}
+        request["artifact"]["volume"]["files"].append(large)
+        made = await world.created("models", **request)
+        urls = [(await link_of(world, made, path))["url"] for path in ("small", "large")]
+        assert [url.startswith("https://bucket.example/") for url in urls] == [True, False]
+
+
+async def test_a_file_that_came_past_the_api_may_not_be_too_large_either() -> None:
+    async with signing_world(signed_urls="store", file_bytes=1000) as world:
+        made = await world.created("datasets", **dataset(FILES))
+        for path, data in FILES.items():
+            url = (await link_of(world, made, path))["url"]
+            await world.engines.store.put(url.removeprefix("https://bucket.example/").partition("?")[0], data)
+        refused = await world.admin.post(f"/datasets/{made['id']}/finalize")
+        assert refused.status_code == 422
+        assert "4000 bytes, more than the 1000 that are allowed" in refused.json()["detail"]
 
 
 async def test_a_model_goes_on_to_be_fetched(world: World) -> None:

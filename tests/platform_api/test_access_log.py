@@ -1,0 +1,57 @@
+"""The access log: who has asked for what, with nothing that is secret."""
+
+import json
+
+import pytest
+
+from steelyard.api.settings import ApiSettings
+from tests.platform_api.world import dataset, grant, make_world, model
+
+
+async def test_every_answer_about_an_account_is_logged_and_no_secret_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="steelyard.access")
+    async with make_world(settings=ApiSettings(access_log=True)) as world:
+        made = await world.created("models", **model())
+        data = await world.created("datasets", **dataset())
+        reader = await world.holder(grant("models", ["get"], ["acme"]))
+        caplog.clear()
+        for client, path in (
+            (world.admin, f"/models/{made['id']}"),
+            (world.admin, "/models?labels=%7B%22secret%22%3A%22word%22%7D"),
+            (reader, f"/models/{made['id']}"),
+            (reader, "/datasets"),
+            (world.client("not.a.token"), f"/models/{made['id']}"),
+            (world.admin, "/models/%00%ff"),
+        ):
+            await client.get(path)
+        signed = (await world.admin.get(f"/datasets/{data['id']}/upload/data.parquet")).json()
+        await world.admin.put(signed["url"], content=b"rows", headers=signed["headers"])
+        await world.admin.get("http://api/health")
+        lines = [record.message for record in caplog.records if record.name == "steelyard.access"]
+    entries = [json.loads(line) for line in lines[:5]]
+    assert [(entry["route"], entry["entity"], entry["status"]) for entry in entries] == [
+        ("/v0/models/{id}", made["id"], 200),
+        ("/v0/models", None, 200),
+        ("/v0/models/{id}", made["id"], 200),
+        ("/v0/datasets", None, 403),
+        ("/v0/models/{id}", made["id"], 401),
+    ]
+    subjects = [entry["subject"] for entry in entries]
+    assert subjects[0] == subjects[1] != subjects[2] == subjects[3]
+    assert subjects[4] is None
+    assert all(entry["token"] for entry in entries[:4])
+    assert len(lines) == 8, "a wrong id and both requests of the upload are there, the public route is not"
+    text = "".join(lines)
+    assert "word" not in text
+    assert "not.a.token" not in text
+    assert world.admin.headers["authorization"].removeprefix("Bearer ") not in text
+    assert signed["url"].partition("?")[2] not in text
+
+
+async def test_nothing_is_logged_unless_it_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="steelyard.access")
+    async with make_world() as world:
+        await world.created("models", **model())
+    assert [record for record in caplog.records if record.name == "steelyard.access"] == []

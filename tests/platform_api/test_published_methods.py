@@ -1,0 +1,469 @@
+"""Every public method of the published client, listed by inspection, is called against a platform.
+
+A method that is new in the package, and one that the platform has learned, fail here until they have a case.
+`ABSENT` is the list of what is not there yet; it must become shorter.
+"""
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.platform_api.published import ACCOUNT, Laboratory, laboratory
+from tests.platform_api.published_challenges import CHALLENGES
+from tests.platform_api.published_quotas import QUOTAS, quotas
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from dyff.client import Client
+    from dyff.schema import commands, platform, requests
+
+Case = Callable[[Laboratory], Any]
+
+GROUPS = {
+    "challenges": "Challenge",
+    "datasets": "Dataset",
+    "evaluations": "Evaluation",
+    "families": "Family",
+    "inferenceservices": "InferenceService",
+    "inferencesessions": "InferenceSession",
+    "measurements": "Measurement",
+    "methods": "Method",
+    "models": "Model",
+    "modules": "Module",
+    "pipelines": "Pipeline",
+    "reports": "Report",
+    "safetycases": "SafetyCase",
+    "teams": "Team",
+    "usecases": "UseCase",
+}
+"""Groups of methods about kinds that the platform has."""
+
+ABSENT = {
+    "artifacts.*": "the kind has no routes yet",
+    "accounts.label": "accounts have no labels yet",
+    **dict.fromkeys(
+        ("evaluations.finalize", "measurements.finalize", "reports.finalize", "safetycases.finalize"),
+        "nothing is uploaded to this kind",
+    ),
+}
+"""Methods that do not work yet, or that make no sense, with the reason."""
+
+
+def methods() -> list[str]:
+    """Return all public methods of the client and its groups."""
+    client = Client(api_token="a.b.c", endpoint="http://127.0.0.1:1/v0")
+    names = [name for name, _ in inspect.getmembers(client, inspect.ismethod) if not name.startswith("_")]
+    for group, value in inspect.getmembers(client):
+        if not group.startswith("_") and type(value).__module__.endswith("_apigroups"):
+            own = inspect.getmembers(value, inspect.ismethod)
+            names += [f"{group}.{name}" for name, _ in own if not name.startswith("_")]
+    client._http.close()
+    return names
+
+
+def is_absent(method: str) -> bool:
+    return method in ABSENT or f"{method.partition('.')[0]}.*" in ABSENT
+
+
+# ---- what all groups have
+
+
+def get(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        id = lab.make(GROUPS[group])
+        entity = getattr(lab.api, group).get(id)
+        assert (entity.id, entity.kind, entity.account) == (id, GROUPS[group], ACCOUNT)
+
+    return case
+
+
+def query(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        id = lab.make(GROUPS[group])
+        assert [entity.id for entity in getattr(lab.api, group).query(id=id, account=ACCOUNT)] == [id]
+        assert getattr(lab.api, group).query(id=id, account="nobody") == []
+
+    return case
+
+
+def delete(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        id = lab.make(GROUPS[group])
+        assert getattr(lab.api, group).delete(id).status == "Deleted"
+        assert getattr(lab.api, group).get(id).status == "Deleted"
+
+    return case
+
+
+def label(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        id = lab.make(GROUPS[group])
+        getattr(lab.api, group).label(id, {"team": "blue", "gone": None})
+        assert getattr(lab.api, group).get(id).labels == {"team": "blue"}
+
+    return case
+
+
+def publish(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        id = lab.make(GROUPS[group])
+        for access, text in (("public", "public"), ("preview", "internal"), ("private", None)):
+            getattr(lab.api, group).publish(id, access)
+            assert getattr(lab.api, group).get(id).labels.get("dyff.io/access") == text
+
+    return case
+
+
+def documentation(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        assert getattr(lab.api, group).documentation(lab.make(GROUPS[group])).title is None
+
+    return case
+
+
+def edit_documentation(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        id = lab.make(GROUPS[group])
+        patch = commands.EditEntityDocumentationPatch(title="T", summary=None)
+        edit = requests.DocumentationEditRequest(documentation=patch)
+        getattr(lab.api, group).edit_documentation(id, edit)
+        assert getattr(lab.api, group).get(id).metadata.documentation.title == "T"
+
+    return case
+
+
+def downlinks(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        (link,) = getattr(lab.api, group).downlinks(lab.finished(GROUPS[group]))
+        assert (link.artifact.path, link.signedURL.method) == ("out.txt", "GET")
+
+    return case
+
+
+def download(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        id = lab.finished(GROUPS[group])
+        getattr(lab.api, group).download(id, lab.folder / id)
+        assert (lab.folder / id / "out.txt").read_bytes() == b"content"
+
+    return case
+
+
+def logs(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        assert list(getattr(lab.api, group).logs(lab.finished(GROUPS[group]))) == ["one", "two"]
+
+    return case
+
+
+def download_logs(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        id = lab.finished(GROUPS[group])
+        getattr(lab.api, group).download_logs(id, lab.folder / f"{id}.txt")
+        assert (lab.folder / f"{id}.txt").read_bytes() == b"one\ntwo\n"
+
+    return case
+
+
+def workflow_logs(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        id = lab.make(GROUPS[group])
+        answer = getattr(lab.api, group).workflow_logs(id, since="1h", limit=10)
+        assert (answer.workflow.id, answer.logs) == (id, [])
+
+    return case
+
+
+def stream_workflow_logs(group: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        id = lab.finished(GROUPS[group], files=False) if group != "inferencesessions" else _terminated(lab)
+
+        async def read() -> list[Any]:
+            return [entry async for entry in getattr(lab.api, group).stream_workflow_logs(id)]
+
+        assert lab.wait(read()) == []
+
+    return case
+
+
+def _terminated(lab: Laboratory) -> str:
+    id = lab.make("InferenceSession")
+    lab.api.inferencesessions.terminate(id)
+    return id
+
+
+SHARED = {
+    make.__name__: make
+    for make in (
+        *(get, query, delete, label, publish, documentation, edit_documentation, downlinks, download, logs),
+        *(download_logs, workflow_logs, stream_workflow_logs),
+    )
+}
+
+
+# ---- creations
+
+
+def created(group: str, request: Callable[[Laboratory], Any], status: str) -> Case:
+    def case(lab: Laboratory) -> None:
+        entity = getattr(lab.api, group).create(request(lab))
+        entity = getattr(entity, "inferencesession", entity)
+        assert (entity.kind, entity.account, entity.status) == (GROUPS[group], ACCOUNT, status)
+
+    return case
+
+
+def parsed(kind: str, fields: Callable[[Laboratory], Any]) -> Callable[[Laboratory], Any]:
+    """Return the request of these fields, as the package parses it."""
+    model = getattr(requests, f"{kind}CreateRequest")
+    return lambda lab: model.model_validate({"account": ACCOUNT, **fields(lab)})
+
+
+def _fields(kind: str) -> Callable[[Laboratory], Any]:
+    """Return the fields by which the platform itself creates an entity of the kind."""
+
+    def fields(lab: Laboratory) -> Any:
+        sent: dict[str, Any] = {}
+        post = lab.post
+
+        def note(path: str, **given: Any) -> Any:
+            sent.clear()
+            sent.update(given)
+            return post(path, **given)
+
+        lab.post = note  # type: ignore[method-assign]
+        try:
+            lab.make(kind)
+        finally:
+            del lab.post
+        return sent
+
+    return fields
+
+
+CREATED = {
+    "challenges": ("Challenge", "Ready"),
+    "datasets": ("Dataset", "WaitingForUpload"),
+    "evaluations": ("Evaluation", "Created"),
+    "families": ("Family", "Ready"),
+    "inferenceservices": ("InferenceService", "Created"),
+    "inferencesessions": ("InferenceSession", "Created"),
+    "measurements": ("Analysis", "Created"),
+    "methods": ("Method", "Ready"),
+    "models": ("Model", "Created"),
+    "modules": ("Module", "WaitingForUpload"),
+    "pipelines": ("Pipeline", "Ready"),
+    "reports": ("Report", "Created"),
+    "safetycases": ("Analysis", "Created"),
+    "usecases": ("Concern", "Ready"),
+}
+"""The request's name and the first status, by group."""
+
+
+# ---- what single groups have
+
+
+def dataset_upload(lab: Laboratory) -> None:
+    folder = lab.rows()
+    made = lab.api.datasets.create_arrow_dataset(folder, account=ACCOUNT, name="rows")
+    assert made.status == "WaitingForUpload"
+    lab.api.datasets.upload_arrow_dataset(made, folder)
+    assert lab.api.datasets.get(made.id).status == "Ready"
+    lab.api.datasets.download(made.id, lab.folder / made.id)
+    assert (lab.folder / made.id / "part.parquet").read_bytes() == (folder / "part.parquet").read_bytes()
+    assert [link.artifact.path for link in lab.api.datasets.downlinks(made.id)] == ["part.parquet"]
+
+
+def dataset_finalize(lab: Laboratory) -> None:
+    made = lab.api.datasets.create_arrow_dataset(lab.rows(), account=ACCOUNT, name="rows")
+    with pytest.raises(Exception, match=r"409|422"):  # the files are missing
+        lab.api.datasets.finalize(made.id)
+
+
+def module_upload(lab: Laboratory) -> None:
+    folder = lab.folder / "package"
+    folder.mkdir(exist_ok=True)
+    (folder / "a.py").write_text("x = 1\n")
+    made = lab.api.modules.create_package(folder, account=ACCOUNT, name="code")
+    lab.api.modules.upload_package(made, folder)
+    assert lab.api.modules.get(made.id).status == "Ready"
+    lab.api.modules.finalize(made.id)  # once more: the answer of the first may have been lost
+    lab.api.modules.download(made.id, lab.folder / made.id)
+    assert (lab.folder / made.id / "a.py").read_text() == "x = 1\n"
+    assert [link.artifact.path for link in lab.api.modules.downlinks(made.id)] == ["a.py"]
+
+
+def model_upload(lab: Laboratory) -> None:
+    folder = lab.folder / "weights"
+    folder.mkdir(exist_ok=True)
+    (folder / "w.bin").write_bytes(b"12")
+    resources = platform.ModelResources(storage="1Gi")
+    made = lab.api.models.create_from_volume(folder, account=ACCOUNT, name="w", resources=resources)
+    assert lab.api.models.uplink(made.id, "w.bin").method == "PUT"
+    lab.api.models.upload_volume(made, folder)
+    assert lab.api.models.get(made.id).status == "Created"
+    lab.api.models.finalize(made.id)
+
+
+def family_members(lab: Laboratory) -> None:
+    family, data = lab.make("Family"), lab.make("Dataset")
+    entity = platform.EntityIdentifier(id=data, kind="Dataset")
+    lab.api.families.edit_members(family, {"v1": platform.FamilyMemberBase(entity=entity)})
+    member = lab.api.families.get_member(family, "v1")
+    assert (member.id, member.kind) == (data, "Dataset")
+    lab.api.families.edit_members(family, {"v1": None})
+    assert lab.api.families.get(family).members == {}
+
+
+def concerns(lab: Laboratory) -> None:
+    method, use = lab.make("Method"), lab.api.usecases.get(lab.make("UseCase"))
+    lab.api.methods.add_concern(method, use)
+    assert lab.api.methods.get(method).labels == {f"usecases.dyff.io/{use.id}": "1"}
+    lab.api.methods.remove_concern(method, use)
+    assert lab.api.methods.get(method).labels == {}
+
+
+def run(lab: Laboratory) -> None:
+    pipeline = lab.make("Pipeline")
+    request = requests.PipelineRunRequest(
+        account=ACCOUNT, pipeline=pipeline, arguments={"data": lab.make("Dataset")}
+    )
+    made = lab.api.pipelines.run(pipeline, request)
+    assert lab.api.pipelines.get_run(made.id).workflows == made.workflows
+    status = lab.api.pipelines.get_run_status(made.id)
+    assert (status.status, status.nodes["ask"].status) == ("Created", "Created")
+    workflow = lab.api.pipelines.get_run_workflows(made.id)["ask"]
+    assert (workflow.id, workflow.kind) == (made.workflows["ask"].id, "Evaluation")
+    assert [entity.id for entity in lab.api.pipelines.query_runs(pipeline=pipeline)] == [made.id]
+
+
+def scores(lab: Laboratory) -> None:
+    id = lab.scored()
+    method = lab.api.safetycases.get(id).method.id
+    for listed in (lab.api.safetycases.scores(id), lab.api.safetycases.query_scores(id=id, method=method)):
+        assert [(score.name, score.quantity) for score in listed] == [("good", 0.5)]
+    for curves in (lab.api.safetycases.curves(id), lab.api.safetycases.query_curves(id=id, method=method)):
+        assert [(curve.name, curve.points) for curve in curves] == [("slope", {"x": [0.0, 1.0]})]
+
+
+def session(lab: Laboratory) -> None:
+    id = lab.make("InferenceSession")
+    assert lab.api.inferencesessions.ready(id) is False
+    token = lab.api.inferencesessions.token(id)
+    assert lab.api.inferencesessions.token(id, expires=lab.later()).count(".") == 2
+    assert lab.api.inferencesessions.client(id, token, endpoint="v1") is not None
+    assert lab.api.inferencesessions.terminate(id).status == "Terminated"
+
+
+def account(lab: Laboratory) -> None:
+    accounts, name = lab.api.accounts, f"a-{lab.make('UseCase')[:8]}"
+    made = accounts.create(requests.AccountCreateRequest(name=name))
+    assert accounts.get(made.id).name == name
+    grant = platform.AccessGrant(resources=["models"], functions=["get"], accounts=[name])
+    accounts.set_permissions(made.id, requests.AccountPermissionsSetRequest(permissions=[grant]))
+    assert accounts.get_permissions(made.id) == [grant]
+    request = requests.AccountTokenCreateRequest(grants=[grant], expires=lab.later())
+    _, claims = lab.api.tokens.inspect(accounts.create_token(made.id, request))
+    assert accounts.get_token(made.id, claims["jti"]).grants == [grant]
+    assert [key.id for key in accounts.list_tokens(made.id)] == [claims["jti"]]
+    accounts.revoke_token(made.id, claims["jti"])
+    accounts.revoke_all_tokens(made.id)
+    assert accounts.list_tokens(made.id) == []
+    assert accounts.delete(made.id).status == "Deleted"
+
+
+def of_any_kind(lab: Laboratory) -> None:
+    assert lab.api.apigroup("Dataset") is lab.api.datasets
+    id = lab.make("Dataset")
+    assert lab.api.get(platform.EntityIdentifier(id=id, kind="Dataset")).id == id
+
+
+def volume(lab: Laboratory) -> None:
+    assert [Path(path).name for path in lab.api.volumes.list(lab.rows())] == ["part.parquet"]
+
+
+TOGETHER: dict[Case, tuple[str, ...]] = {
+    dataset_upload: (
+        *("datasets.create_arrow_dataset", "datasets.upload_arrow_dataset"),
+        *("datasets.download", "datasets.downlinks"),
+    ),
+    dataset_finalize: ("datasets.finalize",),
+    module_upload: tuple(
+        f"modules.{name}"
+        for name in ("create_package", "upload_package", "finalize", "download", "downlinks")
+    ),
+    model_upload: tuple(
+        f"models.{name}" for name in ("create_from_volume", "upload_volume", "uplink", "finalize")
+    ),
+    family_members: ("families.edit_members", "families.get_member"),
+    concerns: ("methods.add_concern", "methods.remove_concern"),
+    run: tuple(
+        f"pipelines.{name}"
+        for name in ("run", "get_run", "get_run_status", "get_run_workflows", "query_runs")
+    ),
+    scores: tuple(f"safetycases.{name}" for name in ("scores", "query_scores", "curves", "query_curves")),
+    session: tuple(f"inferencesessions.{name}" for name in ("ready", "token", "client", "terminate")),
+    account: (
+        *("accounts.create", "accounts.get", "accounts.set_permissions", "accounts.get_permissions"),
+        *("accounts.create_token", "accounts.get_token", "accounts.list_tokens", "accounts.revoke_token"),
+        *("accounts.revoke_all_tokens", "accounts.delete", "tokens.inspect"),
+    ),
+    of_any_kind: ("apigroup", "get"),
+    volume: ("volumes.list",),
+    **CHALLENGES,
+    quotas: QUOTAS,
+}
+"""Cases about several methods, which need each other."""
+
+
+def cases() -> dict[str, Case]:
+    """Return a case for each method that has one."""
+    known = {method: case for case, names in TOGETHER.items() for method in names}
+    known |= {
+        f"{group}.create": created(group, parsed(name, _fields(GROUPS[group])), status)
+        for group, (name, status) in CREATED.items()
+    }
+    for method in methods():
+        group, _, name = method.partition(".")
+        if method not in known and not is_absent(method) and group in GROUPS and name in SHARED:
+            known[method] = SHARED[name](group)
+    return known
+
+
+CASES = cases()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+    with laboratory(tmp_path_factory.mktemp("published")) as made:
+        yield made
+
+
+def test_every_method_has_a_case_or_a_reason() -> None:
+    listed = methods()
+    assert [method for method in listed if method not in CASES and not is_absent(method)] == []
+    assert [method for method in CASES if method not in listed] == []
+    assert [method for method in CASES if is_absent(method)] == []
+    groups = {method.partition(".")[0] for method in listed}
+    assert [name for name in ABSENT if name not in listed and name.removesuffix(".*") not in groups] == []
+
+
+# One run of a case that several methods share is enough.
+NAMES = {
+    case: next(method for method in CASES if CASES[method] is case) for case in dict.fromkeys(CASES.values())
+}
+
+
+@pytest.mark.parametrize("case", NAMES, ids=NAMES.values())
+def test_a_method_does_what_it_does_on_the_original(lab: Laboratory, case: Case) -> None:
+    case(lab)
+
+
+def test_what_is_absent_says_so(lab: Laboratory) -> None:
+    with pytest.raises(httpx.HTTPStatusError, match="501"):
+        lab.api.artifacts.get("0" * 32)
