@@ -10,6 +10,7 @@ HEAVY = {
     "scipy", "sklearn", "uvicorn",
 }  # fmt: skip
 ARRAYS = {"numpy", "pyarrow"}
+NOTEBOOKS = {"IPython", "httpx", "ipywidgets", "kubernetes", "orjson", "ray", "rich"}
 PROGRAM = """
 import sys
 import {module}
@@ -31,6 +32,7 @@ print(*built)
     [
         ("steelyard.client", HEAVY | ARRAYS | {"orjson"}),
         ("steelyard.cli.main", HEAVY | ARRAYS | {"httpx", "orjson"}),
+        ("steelyard.clusters.client, steelyard.clusters.ray.config", HEAVY | ARRAYS | NOTEBOOKS),
         *(
             (f"steelyard.steps.{step}", HEAVY | ARRAYS)
             for step in ("fetch_model", "fetch_volume", "carry_output")

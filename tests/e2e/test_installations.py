@@ -36,6 +36,8 @@ CALLS = (
     *(Call(f"account {verb} me") for verb in ("create", "permit", "reactivate", "suspend")),
     Call("account rotate-key"),
     Call("apply -f entities.yaml"),
+    Call("appwrapper list", base="local"),
+    *(Call(f"appwrapper {verb} demo", base="local") for verb in ("delete", "resume", "status", "suspend")),
     Call(f"audit download {ID} out"),
     Call(f"audit open {ID}"),
     Call(f"audit save {ID} out"),
@@ -64,6 +66,24 @@ CALLS = (
     Call(f"backup restore {ID}"),
     Call("config check", base="local"),
     Call("config init", base="local"),
+    Call(f"quota delete {ID}"),
+    Call("quota list"),
+    Call("quota set me evaluations.dyff.io/active 2"),
+    *(Call(f"queue {verb}", base="local") for verb in ("cohorts", "drain team", "list")),
+    *(Call(f"queue {verb}", base="local") for verb in ("resume team", "usage", "workloads")),
+    Call("ray apply -f cluster.yaml", base="local"),
+    *(
+        Call(f"ray {verb} demo", base="local")
+        for verb in ("certificate", "dashboard", "delete", "status", "wait")
+    ),
+    Call("ray demos demos"),
+    Call("ray list", base="local"),
+    Call("ray list --kubeconfig missing", base="operator", evaluation="operator"),
+    Call("ray scale demo 2", base="local"),
+    Call("ray job list", base="local"),
+    Call("ray job submit -f rayjob.yaml", base="local"),
+    *(Call(f"ray job {verb} job", base="local") for verb in ("delete", "logs", "resubmit", "status")),
+    *(Call(f"ray job {verb} job", base="local") for verb in ("stop", "wait")),
     Call("restore --dry-run --state-dir missing", base="local"),
     Call("log status", base="local"),
     Call(f"logs evaluation {ID}"),
@@ -148,6 +168,8 @@ def folder(tmp_path: Path) -> Path:
     entity = f"kind: Report\naccount: me\nrubric: text.ExactMatch\nevaluation: '{ID}'\n"
     (folder / "entities.yaml").write_text(entity)
     (folder / "job.yaml").write_text("kind: TFJob\nmetadata: {name: job}\nspec: {}\n")
+    (folder / "cluster.yaml").write_text("name: demo\n")
+    (folder / "rayjob.yaml").write_text("name: job\nentrypoint: python main.py\ncluster: demo\n")
     (folder / "key.pem").write_text("no key")
     (folder / "manifests" / "config.yaml").write_text("kind: ConfigMap\n")
     (folder / "prompts.jsonl").write_text('{"prompt": "a", "target": "b"}\n')

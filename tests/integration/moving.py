@@ -3,15 +3,14 @@
 import orjson
 
 from steelyard.accounts.tokens import Tokens
-from steelyard.broker.log import DEAD, EVENTS, STATE, Message
+from steelyard.broker.log import AGGREGATOR, DEAD, EVENTS, STATE, Message
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.quarantine.dead_letters import waiting_of
 from steelyard.broker.simulation.replay import work_off
 from steelyard.local.engines import Engines, open_engines, outlets
 from steelyard.local.restoring import fill_view
 from steelyard.schema.account import AccessGrant, Identity
-from steelyard.schema.status import KINDS
-from steelyard.services.aggregator.aggregator import GROUP, Aggregator
+from steelyard.services.aggregator.aggregator import Aggregator
 from steelyard.services.aggregator.messages import FORGOTTEN
 from steelyard.services.identity import IDENTITY, enter
 from steelyard.services.simulation.commands import aggregate, create, forget, headers, labels, message, status
@@ -19,6 +18,7 @@ from steelyard.services.simulation.entities import START, make_dataset, make_eva
 from steelyard.settings import Settings
 from steelyard.testing.engines.log import everything
 from steelyard.types import Json
+from steelyard.views.fields import FILTERS
 from steelyard.views.view import Query
 
 EXPIRES = START.replace(year=2099)
@@ -61,7 +61,7 @@ async def contents(settings: Settings, token: str) -> Json:
             "accounts": [account.dump() for account in await opened.accounts_database.accounts.list()],
             "view": {
                 stored.id: orjson.loads(stored.json)
-                for kind in KINDS
+                for kind in FILTERS
                 for stored in await opened.view.query(Query(kind))
             },
             "states": {
@@ -87,7 +87,7 @@ async def go_on(settings: Settings) -> Json:
 
 async def _work(opened: Engines) -> Json:
     before = {record.key: record.value for record in await everything(opened.log, STATE)}
-    await work_off(opened.log, GROUP, EVENTS, Aggregator)
+    await work_off(opened.log, AGGREGATOR, EVENTS, Aggregator)
     after = {record.key: record.value for record in await everything(opened.log, STATE)}
     return {
         "changed": sorted(key for key in after if after[key] != before.get(key)),

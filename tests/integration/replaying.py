@@ -16,7 +16,7 @@ from random import Random
 
 import orjson
 
-from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, WAITING, Log, Message, Record
+from steelyard.broker.log import AGGREGATOR, DEAD, EVENTS, OUTCOMES, STATE, WAITING, Log, Message, Record
 from steelyard.broker.open import open_log, prepare_log
 from steelyard.broker.scan import topic_pieces
 from steelyard.broker.simulation.replay import work_off
@@ -26,8 +26,8 @@ from steelyard.cli.display import NoDisplay
 from steelyard.local.restoring import fill_view
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import Command
-from steelyard.schema.status import KINDS, statuses
-from steelyard.services.aggregator.aggregator import GROUP, Aggregator
+from steelyard.schema.status import statuses
+from steelyard.services.aggregator.aggregator import Aggregator
 from steelyard.services.simulation.commands import (
     create,
     documentation,
@@ -46,6 +46,7 @@ from steelyard.services.simulation.entities import (
     make_service,
     make_session,
 )
+from steelyard.views.fields import FILTERS
 from steelyard.views.open import open_view
 from steelyard.views.view import Query, View
 from tests.integration.conftest import machine_at
@@ -132,7 +133,7 @@ async def replay(history: Sequence[Message], log: Log) -> None:
     for part in (history[:half], history[half:]):
         for start in range(0, len(part), 500):
             await log.publish(part[start : start + 500])
-        await work_off(log, GROUP, EVENTS, Aggregator, BATCHES)
+        await work_off(log, AGGREGATOR, EVENTS, Aggregator, BATCHES)
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ async def held_by_view(view: View, log: Log) -> Held:
     """Return the entities of a view, in the order of its answers."""
     numbers = await _numbers(log)
     lines = []
-    for kind in KINDS:
+    for kind in FILTERS:
         for stored in await view.query(Query(kind, order_by="creationTime")):
             (number,) = {
                 number

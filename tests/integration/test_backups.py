@@ -18,7 +18,6 @@ from steelyard.broker.scan import topic_pieces
 from steelyard.local.engines import open_engines, outlets
 from steelyard.local.restoring import fill_view
 from steelyard.local.state import StateDir, prepare
-from steelyard.schema.status import KINDS
 from steelyard.services.backup.archive import Archive, Contents
 from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.backup.sink import run_archive_sink
@@ -28,6 +27,7 @@ from steelyard.services.simulation.commands import aggregate, create, forget, la
 from steelyard.services.simulation.entities import make_dataset, make_evaluation
 from steelyard.settings import Settings, load
 from steelyard.storage.store import Store, open_store
+from steelyard.views.fields import FILTERS
 from steelyard.views.open import open_view
 from steelyard.views.view import Query
 from tests.integration.test_platform_kills import SEED
@@ -43,7 +43,7 @@ def steelyard(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 async def shown(settings: Settings) -> dict[str, bytes]:
     view = await open_view(settings.view)
     try:
-        return {stored.id: stored.json for kind in KINDS for stored in await view.query(Query(kind))}
+        return {stored.id: stored.json for kind in FILTERS for stored in await view.query(Query(kind))}
     finally:
         await view.close()
 

@@ -1,4 +1,4 @@
-"""docs/client.md, run as it stands: every example in order, in one program, on a platform that `up` has started."""
+"""docs/client.md and docs/challenges.md, as they stand: every example in order, in one program, on a platform."""
 
 import os
 import re
@@ -8,14 +8,16 @@ from pathlib import Path
 
 from tests.integration.conftest import Machine
 
-GUIDE = Path(__file__).parents[2] / "docs" / "client.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_guides_examples_work(machine: Machine, tmp_path: Path) -> None:
     machine.up()
     (tmp_path / ".steelyard").symlink_to(machine.state.path)
     program = tmp_path / "guide.py"
-    program.write_text("\n".join(re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)))
+    # The page of challenges goes on with the pipeline and a service of the guide.
+    pages = "".join((DOCS / name).read_text() for name in ("client.md", "challenges.md"))
+    program.write_text("\n".join(re.findall(r"```python\n(.*?)```", pages, re.DOTALL)))
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("DYFF_", "STEELYARD_"))
     }

@@ -51,10 +51,15 @@ async def test_a_second_command_takes_over(tmp_path: Path) -> None:
         first = await place.start(server)
         await server.until_asked(PART // 2)
         server.answers.clear()  # else the first may have ended before the second has begun
-        second = await place.start(server)
-        await server.until_in_flight(IN_FLIGHT + 1)  # the second asks: it has taken the run over
+        await server.until_in_flight(IN_FLIGHT)  # the first asks no more
+        calls = server.calls
+        second = asyncio.create_task(ended(await place.start(server)))
+        # The second asks: it has taken the run over. The first may see that, and end its calls, before it asks.
+        asks = asyncio.create_task(server.until_asked(calls + 1))
+        await asyncio.wait({asks, second}, return_when=asyncio.FIRST_COMPLETED)
+        assert asks.done(), f"the second asked nothing: {second.result()}"
         server.answers.set()
-        fenced, done = await asyncio.gather(ended(first), ended(second))
+        fenced, done = await asyncio.gather(ended(first), second)
     assert (fenced.status, done.status) == (1, 0)
     assert fenced.said == (
         f"steelyard: {place.run}: another command has taken this run over and goes on with it; this one ends\n"

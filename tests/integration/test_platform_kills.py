@@ -113,14 +113,15 @@ def edit_labels(client: Client, telling: "asyncio.Task[object]") -> int:
     return last
 
 
-def check(client: Client, audited: Sequence[Audited], last: int) -> None:
+def check(client: Client, audited: Sequence[Audited], last: int, times: int = 1) -> None:
+    """The story was told so often, and its last edit was the one numbered `last`."""
     for plural, wanted in MADE.items():
         entities = list(getattr(client, plural).query(account=ACCOUNT))
-        assert len(entities) == wanted, f"{plural}: {[entity.id for entity in entities]}"
+        assert len(entities) == wanted * times, f"{plural}: {[entity.id for entity in entities]}"
         assert {entity.status for entity in entities} <= {"Complete", "Ready"}, [
             entity.status for entity in entities
         ]
-    (dataset,) = client.datasets.query(account=ACCOUNT)
+    dataset = next(iter(client.datasets.query(account=ACCOUNT)))
     assert last > 0
     assert dataset.labels["count"] == str(last), "an acknowledged edit was lost"
     assert [audit.model.name for audit in audited] == ["digits-few", "digits-all"]
@@ -136,10 +137,10 @@ async def jobs_of(machine: Machine, seconds: float = 60) -> list[Json]:
                 await asyncio.sleep(0.1)
 
 
-async def check_jobs(machine: Machine, before: Sequence[Json] = ()) -> None:
+async def check_jobs(machine: Machine, before: Sequence[Json] = (), times: int = 1) -> Sequence[Json]:
     """Each step of each workflow has run once: one Job, its first attempt, one Pod that succeeded.
 
-    `before` are Jobs as they were seen earlier: some may have been removed since.
+    `before` are Jobs as they were seen earlier: some may have been removed since. Returns them with today's.
     """
     jobs = list({job["metadata"]["uid"]: job for job in (*before, *await jobs_of(machine))}.values())
     names = Counter(job["metadata"]["name"].rpartition("-a")[0] for job in jobs)
@@ -147,7 +148,8 @@ async def check_jobs(machine: Machine, before: Sequence[Json] = ()) -> None:
     for job in jobs:
         assert (job.get("status") or {}).get("succeeded") == 1, (job["metadata"]["name"], job.get("status"))
     steps = Counter(name.rpartition("-")[2] for name in names)
-    assert steps == {"client": 2, "verify": 2, "run": 6}, steps
+    assert steps == {"client": 2 * times, "verify": 2 * times, "run": 6 * times}, steps
+    return jobs
 
 
 @pytest.mark.timeout(400)

@@ -25,7 +25,9 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "steelyard.client": EXPORTED,
     "steelyard.client.fake": ("FakePlatform", "lost"),
     "steelyard.client.presets": ("classification", "mock", "onnx_classifier"),
+    "steelyard.clusters": EXPORTED,
     "steelyard.clusters.training": EXPORTED,
+    "steelyard.clusters.widgets": ("Panel", "job_logs", "job_panel", "panel", "queue_panel"),
     "steelyard.kube.client": ("connect",),
     "steelyard.progress": ("report", "result"),
     "steelyard.report.results": (
