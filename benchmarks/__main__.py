@@ -6,7 +6,17 @@ A benchmark prints a Markdown table and its figures as JSON. One that fails is n
 import subprocess
 import sys
 
-BENCHMARKS = ("machine", "imports", "operator", "training", "evaluation", "views", "platform")
+BENCHMARKS = (
+    "machine",
+    "imports",
+    "clusters",
+    "operator",
+    "training",
+    "evaluation",
+    "views",
+    "platform",
+    "kubernetes",
+)
 ON_SERVERS = ("logs", "engines")
 """Benchmarks that need Kafka, PostgreSQL, S3 and MongoDB's protocol; run where they are named."""
 

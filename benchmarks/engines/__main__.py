@@ -2,7 +2,8 @@
 
 Beside the figures of a server, in the same run, stand those of its bare driver with the same durability. The servers
 are those of the tests, on this machine, so that they and their clients share its cores. `benchmarks.logs` does the same
-for the log. `services` gives the memory of each service in a process of its own, on servers.
+for the log. `services` gives the memory of each service in a process of its own, on servers. `--growth N [N …]` asks
+servers that hold so many entities.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from obstore.store import S3Store
 from pymongo import AsyncMongoClient
 from pymongo.write_concern import WriteConcern
 
+from benchmarks.engines import growth
 from benchmarks.machine.__main__ import memory
 from benchmarks.views.__main__ import BATCH, changes, hexadecimal
 from steelyard.accounts.database import Outbox, OutboxRow
@@ -249,13 +251,50 @@ def started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
+GROWING = ("accounts", "log", "view")
+
+
+async def grow(sizes: Sequence[int], parts: Sequence[str], seconds: float, pause: growth.Pause) -> None:
+    parts_by_name = {
+        "accounts": lambda: growth.grow_accounts(sizes, accepted, pause),
+        "log": lambda: growth.grow_log(sizes, seconds, pause),
+        "view": lambda: growth.grow_view(sizes, seconds, pause),
+    }
+    print("| what | entities | | load average |\n|---|---|---|---|")
+    for part in parts:
+        async for figure in parts_by_name[part]():
+            cells = (figure.what, f"{figure.size:,}", f"{figure.value:,.2f}", f"{os.getloadavg()[0]:.1f}")
+            print(f"| {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engines", description=__doc__)
     parser.add_argument("--only", choices=("accounts", "view", "storage", "services"))
     parser.add_argument(
         "--entities", type=int, nargs="+", default=[2000], metavar="N", help="sizes of the views"
     )
+    parser.add_argument(
+        "--growth",
+        type=int,
+        nargs="+",
+        metavar="N",
+        help="measure servers that hold so many entities, and no more",
+    )
+    parser.add_argument(
+        "--grow", nargs="+", choices=GROWING, default=GROWING, help="the servers that grow; by default all"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=300.0, help="longest time for filling a server up to the next size"
+    )
+    parser.add_argument(
+        "--pause", action="store_true",
+        help="tell what comes next and wait for a line on standard input, before a server is filled or measured",
+    )  # fmt: skip
     arguments = parser.parse_args()
+    if arguments.growth:
+        pause = growth.wait_for_line if arguments.pause else growth.go_on
+        asyncio.run(grow(sorted(arguments.growth), arguments.grow, arguments.seconds, pause))
+        return
     figures: dict[str, object] = {"load average before": os.getloadavg()[0]}
     parts: dict[str, Callable[[], Awaitable[list[Row]]]] = {
         "accounts": accounts_rows,

@@ -18,6 +18,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "bare Python": ("-c", "pass"),
     "numpy and pyarrow": ("-c", "import numpy, pyarrow"),
     "import steelyard.client": ("-c", "import steelyard.client"),
+    "import steelyard.clusters": ("-c", "from steelyard.clusters import Client, ClusterConfig"),
     "steelyard --help": ("-m", "steelyard.cli.main", "--help"),
     **{f"step {name}": ("-c", f"import steelyard.steps.{name}") for name in STEPS},
 }

@@ -1,7 +1,8 @@
 """`python -m benchmarks.platform [--million] [--only PART]`: Markdown tables, then one JSON line.
 
-PART is throughput (of the API, on one core), hops (of workflows through `steelyard up`, with its memory), or engines
-(the same on Kafka, PostgreSQL and S3, whose servers share this machine's cores; only when asked for).
+PART is throughput (of the API, on one core), or hops (of workflows through `steelyard up`, with its memory). Two more
+are measured only when asked for; their servers share this machine's cores: engines (hops on Kafka, PostgreSQL and S3),
+and servers (throughput on files and on Kafka, PostgreSQL, S3 and MongoDB's protocol, beside the drivers of these).
 """
 
 import argparse
@@ -103,7 +104,28 @@ def measure_engines(folder: Path, arguments: argparse.Namespace) -> dict[str, ob
         }
 
 
-PARTS = {"throughput": measure_throughput, "hops": measure_hops, "engines": measure_engines}
+def measure_servers(folder: Path, arguments: argparse.Namespace) -> dict[str, object]:
+    from benchmarks.platform import servers
+
+    rows = servers.measure(folder, arguments.entities, arguments.seconds)
+    print(
+        "| request | on files, /s | one at a time | on servers, /s | one at a time | bare driver, /s | one at a time |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for row in rows:
+        parts = [(api.requests_per_second, alone.p50) for api, alone in (row.files, row.served)]
+        parts += [(row.bare.per_second, row.bare.p50)] if row.bare else []
+        cells = [f"{rate:,.0f} | {p50:.2f} ms" for rate, p50 in parts] + ([] if row.bare else [" | "])
+        print(f"| {row.what} | {' | '.join(cells)} |")
+    return {"servers": [asdict(row) for row in rows]}
+
+
+PARTS = {
+    "throughput": measure_throughput,
+    "hops": measure_hops,
+    "engines": measure_engines,
+    "servers": measure_servers,
+}
 
 
 def main() -> None:
@@ -114,6 +136,7 @@ def main() -> None:
     parser.add_argument(
         "--count", type=int, default=50, help="evaluations; of the cheaper work four times as many"
     )
+    parser.add_argument("--entities", type=int, default=10_000, help="in the view of the part `servers`")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left running
     figures: dict[str, object] = {"load average before": os.getloadavg()[0]}

@@ -59,12 +59,13 @@ def bare_server(body: bytes, folder: Path) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def service(
-    name: str, state: StateDir, *, core: int, without: Sequence[str] = ()
+    name: str, state: StateDir, *, core: int, without: Sequence[str] = (), settings: Path | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """One part of the platform alone, on one core."""
+    """One part of the platform alone, on one core; without `settings`, on files."""
     command = [*on_core(core), sys.executable, "-m", "steelyard.cli.service", name]
     command += ["--state-dir", str(state.path)]
     command += [word for name in without for word in ("--without", name)]
+    command += ["--settings", str(settings)] if settings else []
     state.logs.mkdir(parents=True, exist_ok=True)
     with (
         state.log(f"bench-{name}").open("ab") as log,
@@ -77,10 +78,10 @@ def service(
 
 
 @contextlib.contextmanager
-def api_server(state: StateDir) -> Iterator[tuple[Server, str]]:
+def api_server(state: StateDir, settings: Path | None = None) -> Iterator[tuple[Server, str]]:
     """The API alone, and an administrator's token."""
     state.platform.unlink(missing_ok=True)
-    with service("api", state, core=0) as process:
+    with service("api", state, core=0, settings=settings) as process:
         until = time.monotonic() + START_SECONDS
         while (state_read := read_platform(state))[0] is None:
             if process.poll() is not None or time.monotonic() > until:

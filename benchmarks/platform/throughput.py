@@ -22,11 +22,13 @@ from benchmarks.platform.pinned import Server, api_server, bare_server, measured
 from benchmarks.views.__main__ import changes, hexadecimal
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.tokens import Tokens
+from steelyard.broker.log import STATE, Message
 from steelyard.broker.open import open_log
 from steelyard.local.state import StateDir, prepare
 from steelyard.schema.account import AccessGrant, Identity
 from steelyard.settings import load as load_settings
-from steelyard.views.sqlite.view import SqliteView
+from steelyard.views.open import open_view
+from steelyard.views.view import Change
 
 ACCOUNTS = 100  # that the view's entities belong to
 BESIDE = ("api", "orchestrator", "informer", "backup-sink", "reaper")
@@ -97,15 +99,27 @@ def creates(token: str, seed: str) -> Case:
     return Case("create", [request("POST", "/v0/models", token, body) for body in bodies])
 
 
-async def fill(state: StateDir, count: int) -> str:
-    """Entities in the view, and a token of somebody who may see them by their accounts."""
-    settings = load_settings(None, state.path)
-    view = await SqliteView.open(settings.view.removeprefix("sqlite:"))
+def state(change: Change) -> Message:
+    """Return the state record that describes a change, as the aggregator writes it."""
+    at = change.position
+    position = {"epoch": str(at.epoch), "partition": "0", "offset": str(at.offset)}
+    return Message(STATE, change.id, change.json, position)
+
+
+async def fill(folder: StateDir, count: int, file: Path | None) -> str:
+    """Write entities into the log and the view; return a token of somebody who may see them by their accounts.
+
+    The API has been started before: it enters into log, view and accounts that they belong together.
+    """
+    settings = load_settings(file, folder.path)
+    view = await open_view(settings.view)
     log = await open_log(settings.log)
     accounts_database = await open_accounts_database(settings.accounts)
     try:
         for batch in changes(count):
-            await view.apply(batch, log.epoch, {0: batch[-1].position.offset + 1})
+            records = await log.publish([state(change) for change in batch])
+            positions = {record.partition: record.offset + 1 for record in records}
+            await view.apply(batch, log.epoch, positions)
         names = [hexadecimal("a", number) for number in range(ACCOUNTS)]
         grants = [AccessGrant(resources=["evaluations"], functions=["get", "query"], accounts=names)]
         now = datetime.now(UTC)
@@ -139,19 +153,24 @@ def compared(what: str, case: Case, server: Server, folder: Path, seconds: float
     return Row(what, api, alone, limit)
 
 
-def measure(folder: Path, count: int, seconds: float) -> list[Row]:
-    state = StateDir(folder / f"api-{count}")
+def measure(folder: Path, count: int, seconds: float, settings: Path | None = None) -> list[Row]:
+    """Measure the API on files, or on the servers that a settings file names."""
+    state = StateDir(folder / (f"api-{count}" if settings is None else f"api-{count}-servers"))
     prepare(state)
-    member = asyncio.run(fill(state, count))
     size = f"{count:,} entities"
-    with api_server(state) as (server, token):
+    with api_server(state, settings) as (server, token):
+        member = asyncio.run(fill(state, count, settings))
         measured = [
             compared(f"{case.what} ({size})", case, server, folder, seconds)
             for case in reads(count, token, member)
         ]
         for beside in (False, True):
             what = "create, judged and shown meanwhile" if beside else "create, the API alone"
-            running = service("platform", state, core=1, without=BESIDE) if beside else nullcontext()
+            running = (
+                service("platform", state, core=1, without=BESIDE, settings=settings)
+                if beside
+                else nullcontext()
+            )
             with running:
                 case = creates(token, what)
                 measured.append(compared(f"{what} ({size})", case, server, folder, seconds))
