@@ -51,11 +51,15 @@ verify: setup  ## generated files are what the schema says
 	$(BIN)/python -m steelyard.schema.generate
 	git diff --exit-code -- deploy docs/reference src/steelyard/schema
 
-# In the order of the tree short files come last, so that both workers end together; files of one test are long ones.
+# Unit tests: each worker imports a fixed share of the files only, which saves more than uneven shares cost. No worker is
+# started again after a crash: the new one would have another share. Integration tests: in the order of the tree short
+# files come last, so that the workers end together; files with one test are long ones. Three workers on two cores,
+# because the tests also wait for processes.
+DIVIDED := --dist each --divide-files --max-worker-restart 0 -o console_output_style=classic
 test: setup  ## unit tests, then integration on the embedded engines
 	@$(BIN)/python -m compileall -q src
-	$(BIN)/pytest -q -n 3 --dist loadfile src
-	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests --ignore tests/engines
+	$(BIN)/pytest -q -n 3 $(DIVIDED) src
+	$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests --ignore tests/engines
 
 test-engines: setup  ## the real engines, and other Pythons
 	$(BIN)/python -m tests.engines
@@ -83,6 +87,8 @@ COMPILE = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) compile --universal --python-version
 lock: .venv/bin/uv  ## lock the dependencies anew
 	$(COMPILE) pyproject.toml --extra local --extra hub --extra kafka --extra mongodb --extra postgresql --extra otel --extra openlineage --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
+	$(COMPILE) pyproject.toml --extra ray -c requirements/dev.txt -o requirements/ray.txt
+	$(COMPILE) pyproject.toml tests/engines/notebooks/nbclient.in --extra local --extra notebook -c requirements/dev.txt -o tests/engines/notebooks/notebooks.txt
 	$(COMPILE) requirements/build.in -o requirements/build.txt
 	$(COMPILE) requirements/uv.in -o requirements/uv.txt
 	for each in requirements/frameworks/*.in; do $(COMPILE) $$each -o $${each%.in}.txt || exit 1; done

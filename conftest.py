@@ -1,10 +1,11 @@
-"""Fixtures of all tests: the examples of property tests, how often collected modules are read for garbage, and the
-signals of commands that tests start.
+"""Settings of all tests: the examples of property tests, how often collected modules are read for garbage, the
+signals of commands that tests start, and how workers divide the files.
 """
 
 import gc
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,6 +20,35 @@ settings.register_profile(
 )  # where what is tested is a version of Python
 settings.register_profile("random", settings.get_profile("default"), max_examples=300)
 settings.load_profile(os.environ.get("STEELYARD_EXAMPLES", "repeatable"))
+
+
+SHARE = pytest.StashKey[frozenset[Path]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option by which the workers of one run read a part of the files each, not all of them."""
+    text = "with -n N --dist each: every worker collects and runs every Nth file"
+    parser.addoption("--divide-files", action="store_true", help=text)
+
+
+def share_of_files(arguments: list[str], worker: dict[str, object]) -> frozenset[Path]:
+    """Return the files of one worker: every Nth in the order of the tree.
+
+    Neighbours are alike, so that the shares of a folder's slow files are alike too.
+    """
+    files = sorted(file for folder in arguments for file in Path(folder).resolve().rglob("test_*.py"))
+    number = int(str(worker["workerid"]).removeprefix("gw"))
+    return frozenset(files[number :: int(str(worker["workercount"]))])
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of other workers."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None or not config.getoption("--divide-files") or collection_path.is_dir():
+        return None
+    if SHARE not in config.stash:
+        config.stash[SHARE] = share_of_files(config.args, worker)
+    return True if collection_path not in config.stash[SHARE] else None
 
 
 def pytest_configure() -> None:
