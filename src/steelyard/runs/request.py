@@ -18,6 +18,7 @@ from steelyard.evaluation.retry import WAIT_FOR_SERVER_SECONDS
 from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.spending.prices import PriceSpec
+from steelyard.schema.faults import faults_text
 from steelyard.types import JsonValue
 
 if TYPE_CHECKING:
@@ -263,9 +264,7 @@ def from_document(document: Mapping[str, JsonValue], name: str) -> RunRequest:
     try:
         request = _reader().validate_python(fields)
     except ValidationError as error:
-        fault = error.errors()[0]
-        where = ".".join(map(str, fault["loc"]))
-        raise UsageError(f"{name}, {where}: {fault['msg']}") from error
+        raise UsageError(f"{name}, {faults_text(error)}") from error
     check_numbers(request, f"{name}, ")
     return request
 

@@ -19,6 +19,7 @@ import orjson
 from pydantic import ValidationError
 
 from steelyard.disk_space import is_cancelled, no_room
+from steelyard.schema.faults import faults_text
 from steelyard.schema.steps import (
     EXIT_OK,
     EXIT_PERMANENT,
@@ -155,8 +156,8 @@ def _configuration(path: Path) -> StepConfig | tuple[Termination, int]:
     except FileNotFoundError:
         return Termination(code="InputMissing", message=f"--config {path}: there is no such file"), EXIT_RETRY
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        return Termination(code="BadConfiguration", message=f"--config {path}: {faults}"), EXIT_PERMANENT
+        text = f"--config {path}: {faults_text(error)}"
+        return Termination(code="BadConfiguration", message=text), EXIT_PERMANENT
 
 
 def _outcome(

@@ -2,6 +2,7 @@
 
 from pydantic import ValidationError
 
+from steelyard.schema.faults import faults_text
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import StepFailed, wait_for_room
@@ -13,10 +14,7 @@ def evaluation_spec(config: StepConfig) -> EvaluationResourceSpec:
     try:
         return EvaluationResourceSpec.model_validate(config.spec)
     except ValidationError as error:
-        faults = "; ".join(
-            f"spec.{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
-        )
-        raise StepFailed("BadConfiguration", faults, permanent=True) from error
+        raise StepFailed("BadConfiguration", faults_text(error, "spec."), permanent=True) from error
 
 
 def dataset_store(spec: EvaluationResourceSpec) -> Store:

@@ -127,7 +127,7 @@ def test_a_long_message_is_cut_so_that_it_stays_json(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("config", "message"),
-    [("{}", "step: Field required"), ("no json", "Invalid JSON")],
+    [("{}", "step: is missing"), ("no json", "Invalid JSON")],
     ids=["empty", "no JSON"],
 )
 def test_a_wrong_configuration_is_permanent(run: Run, config: str, message: str) -> None:

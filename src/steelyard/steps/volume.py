@@ -12,6 +12,7 @@ from typing import TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from steelyard.schema.faults import faults_text
 from steelyard.schema.names import MANIFEST, OWN_LOGS, OWN_RECORDS
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import StepFailed, wait_for_room
@@ -111,10 +112,7 @@ def spec_of(config: StepConfig, kind: type[Spec]) -> Spec:
     try:
         return kind.model_validate(config.spec)
     except ValidationError as error:
-        faults = "; ".join(
-            f"spec.{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
-        )
-        raise StepFailed("BadConfiguration", faults, permanent=True) from error
+        raise StepFailed("BadConfiguration", faults_text(error, "spec."), permanent=True) from error
 
 
 def opened(url: str | None, field: str) -> Store:

@@ -16,6 +16,7 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, NotFound
 from steelyard.schema.account import APIResource
 from steelyard.schema.entities import ENTITIES, PLURALS, AnyEntity
+from steelyard.schema.faults import fault_message
 
 _KINDS = {plural: kind for kind, plural in PLURALS.items()}
 
@@ -58,11 +59,11 @@ def parse(kind: str, json: bytes) -> AnyEntity:
     try:
         return ENTITIES[kind].model_validate_json(json)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
+        fault = error.errors(include_url=False)[0]
         field = ".".join(map(str, fault["loc"]))
         raise Conflict(
             f"{field}: {kind} {orjson.loads(json)['id']} was made by an older version, and cannot be used by this one: "
-            f"{fault['msg']}"
+            f"{fault_message(fault, ENTITIES[kind])}"
         ) from error
 
 

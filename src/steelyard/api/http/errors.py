@@ -11,7 +11,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
-from steelyard.api.http.faults import fault_message
+from steelyard.schema.faults import fault_message
 
 JSON = "application/json"
 _FORMS = ("function-after[", "literal[")

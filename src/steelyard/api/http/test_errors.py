@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.api.http.errors import invalid
-from steelyard.api.http.faults import LONGEST_VALUE
+from steelyard.schema.faults import LONGEST_VALUE
 from steelyard.schema.kubernetes import QUANTITY_PATTERN
 from steelyard.schema.requests import CREATE_REQUESTS
 

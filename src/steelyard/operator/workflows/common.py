@@ -11,6 +11,7 @@ from steelyard.operator.conditions import History, Phase, failed, finished_since
 from steelyard.operator.desired import Desired, Precondition
 from steelyard.operator.jobs import Step, complete_spec
 from steelyard.operator.times import later
+from steelyard.schema.faults import faults_text
 from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json
 
@@ -36,8 +37,7 @@ def spec_fault(context: ReconcileContext) -> str:
         RESOURCES[context.resource["kind"]].spec.parse(context.resource["spec"])
         complete_spec(context.resource["spec"], context.settings.storage)
     except ValidationError as error:
-        faults = (f"spec.{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        return "; ".join(faults)
+        return faults_text(error, "spec.")
     except ValueError as error:
         return f"spec.storage: {error}"
     return ""

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from steelyard.errors import UsageError
 from steelyard.report.results import Rubric
+from steelyard.schema.faults import fault_message
 
 GROUP = "steelyard.rubrics"
 
@@ -110,7 +111,7 @@ def _make(point: EntryPoint, query: str, files: Mapping[str, str]) -> Rubric:
     except ValidationError as error:
         fault = error.errors()[0]
         if fault["loc"]:
-            message = f"argument {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+            message = f"argument {'.'.join(map(str, fault['loc']))}: {fault_message(fault, None)}"
         else:  # the rubric's own check, which names the argument itself
             message = f"argument {fault['msg'].removeprefix('Value error, ')}"
         raise BadRubricArgument(f"rubric {point.name}, {message}") from error

@@ -31,7 +31,7 @@ def test_arguments_are_typed() -> None:
     ("reference", "fault"),
     [
         ("classification.Classification?bin=3", "has no argument 'bin'; it takes: bins, target, field"),
-        ("classification.Classification?bins=many", "argument bins: Input should be a valid integer"),
+        ("classification.Classification?bins=many", "argument bins: should be a valid integer"),
     ],
 )
 def test_bad_arguments_are_named(reference: str, fault: str) -> None:

@@ -179,7 +179,7 @@ def test_no_pattern_hangs(pattern: str) -> None:
         ("pattern=(?=a)", "argument pattern .*invalid perl operator"),
         ("pattern=a&group=1", "argument pattern .*only has 0 parenthesized"),
         ("pattern=a&flags=x", "argument flags: 'x' is none of i, m, s, U"),
-        ("pattern=a&which=third", "argument which: Input should be 'first' or 'last'"),
+        ("pattern=a&which=third", "argument which: should be 'first' or 'last', and is 'third'"),
         ("", "argument pattern: "),
     ],
 )

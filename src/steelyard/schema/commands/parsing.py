@@ -23,6 +23,7 @@ from steelyard.schema.commands.entities import (
 from steelyard.schema.commands.families import EditFamilyMembers
 from steelyard.schema.commands.quotas import PutQuota, UpdateQuotaUsage
 from steelyard.schema.commands.teams import EditTeam
+from steelyard.schema.faults import faults_text
 
 Command = (
     CreateEntity
@@ -65,6 +66,5 @@ def parse_command(message: bytes) -> Command:
         if head.command in COMMANDS:
             return _ADAPTER.validate_json(message)
     except ValidationError as error:
-        faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        raise MalformedCommand("; ".join(faults)) from error
+        raise MalformedCommand(faults_text(error)) from error
     raise MalformedCommand(f"command: {head.command!r} is not a command; there are {', '.join(COMMANDS)}")

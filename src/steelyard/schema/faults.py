@@ -1,4 +1,4 @@
-"""Faults of a request's body in words: what is wrong with a field's value, and what is allowed there.
+"""Faults that pydantic finds, in words: what is wrong with a field's value, and what is allowed there.
 
 pydantic's own message for an unknown field names neither its value nor the fields that exist.
 """
@@ -6,7 +6,7 @@ pydantic's own message for an unknown field names neither its value nor the fiel
 from collections.abc import Iterator, Sequence
 from typing import get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from steelyard.schema.kubernetes import QUANTITY_PATTERN
@@ -17,6 +17,21 @@ _MOST_BITS = 256
 _OWN_WORDS = {"value_error", "assertion_error"}
 """Types of faults whose messages are the schema's own, and name the value where that helps."""
 _MOST_NAMED = 40
+
+
+def faults_text(error: ValidationError, prefix: str = "", model: type[BaseModel] | None = None) -> str:
+    """Return all faults of a validation in one line: each field's path behind `prefix`, then what is wrong there.
+
+    A fault of the whole value has the prefix alone. With `model`, an unknown field's fault names the fields that exist.
+    """
+    return "; ".join(_with_path(fault, prefix, model) for fault in error.errors(include_url=False))
+
+
+def _with_path(fault: ErrorDetails, prefix: str, model: type[BaseModel] | None) -> str:
+    path = ".".join(map(str, fault["loc"]))
+    field = prefix + path if path else prefix.rstrip(".")
+    message = fault_message(fault, model)
+    return f"{field}: {message}" if field else message
 
 
 def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:

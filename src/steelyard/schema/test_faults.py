@@ -1,0 +1,32 @@
+"""Faults of a validation are told in one line, each with its path, its value and what is allowed."""
+
+import pytest
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from steelyard.schema.faults import faults_text
+
+
+class Step(BaseModel):
+    """A configuration with one field."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    size: int
+
+
+WRONG = """spec.size: should be a valid integer, unable to parse string as an integer, and is 'x'; \
+spec.sise: is no field here, with the value 2; there are size"""
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"size": "x", "sise": 2}, WRONG),
+        ({}, "spec.size: is missing"),
+        ([], "spec: should be a valid dictionary or instance of Step"),
+    ],
+)
+def test_all_faults_in_one_line(content: object, text: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        Step.model_validate(content)
+    assert faults_text(error.value, "spec.", Step) == text
