@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
 
+from steelyard.clusters.object_view import ObjectView
 from steelyard.clusters.ray.names import DEFAULT_QUEUE
-from steelyard.clusters.reading import condition_of, holds, items, part, text, time_of
+from steelyard.clusters.reading import condition_of, holds, items, number, part, text, time_of
 from steelyard.kube.objects import annotations_of, owner_references
-from steelyard.types import Json
 
 MIN_ADMISSIONS = 3
 """Number of admissions from which on the time of the next one is estimated."""
@@ -17,22 +17,9 @@ MAX_ADMISSIONS = 10
 """Number of the newest admissions that the estimate counts."""
 
 
-@dataclass(frozen=True)
-class QueueView:
+@dataclass(frozen=True, repr=False)
+class QueueView(ObjectView):
     """A LocalQueue; `resource` is the whole object."""
-
-    resource: Json
-
-    def __repr__(self) -> str:
-        return f"QueueView(name={self.name!r}, namespace={self.namespace!r})"
-
-    @property
-    def name(self) -> str:
-        return text(self.resource, "metadata", "name")
-
-    @property
-    def namespace(self) -> str:
-        return text(self.resource, "metadata", "namespace")
 
     @property
     def cluster_queue(self) -> str:
@@ -56,15 +43,15 @@ class QueueView:
 
     @property
     def pending(self) -> int:
-        return _number(self.resource, "pendingWorkloads")
+        return number(self.resource, "status", "pendingWorkloads")
 
     @property
     def reserving(self) -> int:
-        return _number(self.resource, "reservingWorkloads")
+        return number(self.resource, "status", "reservingWorkloads")
 
     @property
     def admitted(self) -> int:
-        return _number(self.resource, "admittedWorkloads")
+        return number(self.resource, "status", "admittedWorkloads")
 
     @property
     def usage(self) -> Mapping[str, Mapping[str, str]]:
@@ -77,11 +64,6 @@ class QueueView:
             }
             for flavor in flavors
         }
-
-
-def _number(resource: Json, field: str) -> int:
-    value = part(resource, "status").get(field)
-    return value if isinstance(value, int) else 0
 
 
 @dataclass(frozen=True)
@@ -108,22 +90,9 @@ class Place:
         return f"place {self.position} of {self.pending} in queue {self.queue}{waits}"
 
 
-@dataclass(frozen=True)
-class WorkloadView:
+@dataclass(frozen=True, repr=False)
+class WorkloadView(ObjectView):
     """A Workload: what Kueue admits as one; `resource` is the whole object."""
-
-    resource: Json
-
-    def __repr__(self) -> str:
-        return f"WorkloadView(name={self.name!r}, namespace={self.namespace!r})"
-
-    @property
-    def name(self) -> str:
-        return text(self.resource, "metadata", "name")
-
-    @property
-    def namespace(self) -> str:
-        return text(self.resource, "metadata", "namespace")
 
     @property
     def queue(self) -> str:

@@ -3,34 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from steelyard.clusters.object_view import ObjectView
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.status import ClusterStatus, cluster_status
 from steelyard.clusters.reading import items, number, text
 from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.schema import ray_annotations
-from steelyard.types import Json
 
 
-@dataclass(frozen=True)
-class RayCluster:
+@dataclass(frozen=True, repr=False)
+class RayCluster(ObjectView):
     """A RayCluster of the API. `resource` may be changed, and written with `clusters.save`."""
-
-    resource: Json
-
-    def __repr__(self) -> str:
-        return f"RayCluster(name={self.name!r}, namespace={self.namespace!r})"
-
-    @property
-    def name(self) -> str:
-        return text(self.resource, "metadata", "name")
-
-    @property
-    def namespace(self) -> str:
-        return text(self.resource, "metadata", "namespace")
-
-    @property
-    def uid(self) -> str:
-        return text(self.resource, "metadata", "uid")
 
     @property
     def labels(self) -> Mapping[str, str]:
