@@ -9,7 +9,6 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -27,9 +26,8 @@ from steelyard.settings import Settings, load
 from steelyard.views.fields import FILTERS
 from steelyard.views.view import Query
 from tests.engines.services import together
+from tests.engines.services.conftest import Served
 from tests.engines.services.service import Service
-from tests.engines.services.test_story import Served
-from tests.integration.conftest import processes_of
 from tests.integration.retention import check_days, live_through
 from tests.integration.test_backups import back_up, compare_archive, kill_in_turn
 from tests.integration.test_platform_kills import SEED
@@ -45,21 +43,13 @@ def services() -> Iterator[dict[str, Service]]:
 
 
 @pytest.fixture
-def machine(
-    services: dict[str, Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Served]:
-    machine = Served(tmp_path / "state")
-    machine.settings = tmp_path / "steelyard.toml"
-    for name, value in together.write_settings(machine.settings, services).items():
-        monkeypatch.setenv(name, value)
+def machine(machine: Served, services: dict[str, Service]) -> Served:
     # A prefix, databases and folders of its own: the servers are those of the whole file.
     name = secrets.token_hex(4)
     with psycopg.connect(services["postgresql"].address, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"'.encode())
     place(machine, name, "log", "accounts", "view", "storage", "backup")
-    yield machine
-    machine.down()
-    assert processes_of(machine.state.path) == []
+    return machine
 
 
 def place(machine: Served, name: str, *parts: str) -> None:

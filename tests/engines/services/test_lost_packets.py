@@ -14,12 +14,11 @@ import pytest
 from steelyard.local.state import read_record
 from tests.engines.build import Missing
 from tests.engines.services import together
+from tests.engines.services.conftest import Served
 from tests.engines.services.network import Network, require
 from tests.engines.services.service import Service
 from tests.engines.services.test_partitions import cut_off, tell
-from tests.engines.services.test_story import Served
 from tests.engines.services.together import ENGINES
-from tests.integration.conftest import processes_of
 from tests.integration.test_platform_kills import SEED
 
 RNG = random.Random(SEED)
@@ -67,19 +66,6 @@ def services(cuts: Cuts, networks: Networks) -> Iterator[dict[str, Service]]:
         pytest.skip(str(missing))
     with together.in_networks(networks, silent=cuts.silent) as services:
         yield services
-
-
-@pytest.fixture
-def machine(
-    services: dict[str, Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Served]:
-    machine = Served(tmp_path / "state")
-    machine.settings = tmp_path / "steelyard.toml"
-    for name, value in together.write_settings(machine.settings, services).items():
-        monkeypatch.setenv(name, value)
-    yield machine
-    machine.down()
-    assert processes_of(machine.state.path) == []
 
 
 @pytest.mark.timeout(900)

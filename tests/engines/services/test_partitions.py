@@ -19,12 +19,11 @@ from steelyard.cli.demo.story import Story
 from steelyard.cli.display import NoDisplay
 from steelyard.local.state import read_platform, read_record
 from tests.engines.services import together
+from tests.engines.services.conftest import Served
 from tests.engines.services.place import Cut
 from tests.engines.services.proxy import Proxy
 from tests.engines.services.service import Service
-from tests.engines.services.test_story import Served
 from tests.engines.services.together import ENGINES
-from tests.integration.conftest import processes_of
 from tests.integration.test_platform_kills import SEED, check, check_jobs, edit_labels
 
 CUT_SECONDS = 15.0
@@ -45,19 +44,6 @@ def proxies() -> Proxies:
 def services(proxies: Proxies) -> Iterator[dict[str, Service]]:
     with together.behind_proxies(proxies) as services:
         yield services
-
-
-@pytest.fixture
-def machine(
-    services: dict[str, Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Served]:
-    machine = Served(tmp_path / "state")
-    machine.settings = tmp_path / "steelyard.toml"
-    for name, value in together.write_settings(machine.settings, services).items():
-        monkeypatch.setenv(name, value)
-    yield machine
-    machine.down()
-    assert processes_of(machine.state.path) == []
 
 
 async def tell(machine: Served, folder: Path, disturb: Disturb) -> None:

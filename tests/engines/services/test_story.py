@@ -4,8 +4,6 @@ STEELYARD_KILL_SEED repeats a run's choices.
 """
 
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import cycle
@@ -14,12 +12,10 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.demo.digits import make
-from steelyard.local.detached import Asked
-from steelyard.local.state import Ready
-from steelyard.local.supervisor import start_detached
 from tests.engines.services import together
+from tests.engines.services.conftest import Served
 from tests.engines.services.service import Service
-from tests.integration.conftest import Machine, processes_of
+from tests.integration.conftest import Machine
 from tests.integration.test_platform_kills import SEED, strike, tell_with_kills
 
 KILLS = 6
@@ -29,39 +25,10 @@ VICTIMS = [
 ]
 
 
-class Served(Machine):
-    """A machine whose accounts and storage are on servers."""
-
-    settings: Path
-
-    def up(self, *without: str) -> Ready:
-        return start_detached(self.state.path, Asked(settings=self.settings, without=without))
-
-    def config(self, verb: str) -> subprocess.CompletedProcess[str]:
-        """Run `steelyard config`."""
-        options = ["--settings", str(self.settings), "--state-dir", str(self.state.path)]
-        command = [sys.executable, "-m", "steelyard.cli.main", "config", verb, *options]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture
 def services() -> Iterator[dict[str, Service]]:
     with together.services() as services:
         yield services
-
-
-@pytest.fixture
-def machine(
-    services: dict[str, Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Served]:
-    machine = Served(tmp_path / "state")
-    machine.settings = tmp_path / "steelyard.toml"
-    credentials = together.write_settings(machine.settings, services)
-    for name, value in credentials.items():
-        monkeypatch.setenv(name, value)
-    yield machine
-    machine.down()
-    assert processes_of(machine.state.path) == []
 
 
 def test_engines_are_checked_and_made_ready(machine: Served, services: dict[str, Service]) -> None:
