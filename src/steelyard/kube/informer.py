@@ -17,6 +17,7 @@ from typing import Any
 from steelyard.kube.cached_objects import CachedObjects, Index, ObjectKey
 from steelyard.kube.cluster import Cluster, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Forbidden, Gone, NotFound, error_from_status
+from steelyard.kube.objects import is_later
 from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ class Informer:
         if not (version.isdigit() and self._version.isdigit()):
             return False
         key = key_of(obj)
-        if _newer(version, self._version) and _newer(version, self._shelf.version(key) or "0"):
+        if is_later(version, self._version) and is_later(version, self._shelf.version(key) or "0"):
             self._shelf.put(key, self._transform(obj))
         return bool(self._shelf.uid(key) == uid)
 
@@ -219,13 +220,13 @@ class Informer:
         version = event.object["metadata"]["resourceVersion"]
         if version == self._version:
             return  # it came twice
-        if not _newer(version, self._version):
+        if not is_later(version, self._version):
             raise Gone(f"the watch of {self._resource.plural} went back from {self._version} to {version}")
         self._version = version
         if event.type == "BOOKMARK":
             return
         key = key_of(event.object)
-        if _newer(version, self._shelf.version(key) or "0"):  # else it is older than what was written
+        if is_later(version, self._shelf.version(key) or "0"):  # else it is older than what was written
             self._set(key, None if event.type == "DELETED" else event.object)
 
     def _set(self, key: ObjectKey, obj: Json | None) -> None:
@@ -249,8 +250,3 @@ class Informer:
             self._on_change(old, new)
         except Exception:  # noqa: BLE001 - what is made of it is its reader's matter; the object is there
             _log.exception("a change of %s %s/%s was lost", self._resource.kind, *key)
-
-
-def _newer(version: str, than: str) -> bool:
-    """Versions are numbers that grow, so far on every server; where they are not, every event counts."""
-    return int(version) > int(than) if version.isdigit() and than.isdigit() else True

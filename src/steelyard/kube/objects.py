@@ -31,6 +31,13 @@ def is_deleting(obj: Json) -> bool:
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
+def is_later(version: str, than: str) -> bool:
+    """Tell whether a resourceVersion is the later one. They are numbers that grow, so far on every server; where they
+    are not, each counts as newer than all others.
+    """
+    return int(version) > int(than) if version.isdigit() and than.isdigit() else True
+
+
 def identity_of(obj: Json) -> tuple[str, str]:
     """Kind and name: unique among the children that one resource has in its namespace."""
     return obj["kind"], obj["metadata"]["name"]

@@ -18,7 +18,7 @@ from steelyard.disk_space import no_room
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
-from steelyard.kube.objects import status_of
+from steelyard.kube.objects import is_later, status_of
 from steelyard.kube.pods import containers_of
 from steelyard.kube.resource import PODS
 from steelyard.local.gpus.assignments import Assignment
@@ -77,6 +77,7 @@ class PodWorker:
         self.cluster, self.config, self.addresses = node.cluster, node.config, node.addresses
         self.events = node.events
         self.pod, self.gone = pod, False
+        self._heard = _version(pod)  # of the watch's last word
         self.uid: str = pod["metadata"]["uid"]
         self.wake = asyncio.Event()
         self.folder = PodFolder(node.config.pods / self.uid)
@@ -94,11 +95,26 @@ class PodWorker:
     # ---- told from outside
 
     def changed(self, pod: Json) -> None:
+        """Take what the watch tells, unless it is on its way from a state that an answer has shown to be over.
+
+        What is older than the watch's own last word comes from a server that was restored: that is the truth again.
+        """
+        version, heard = _version(pod), self._heard
+        self._heard = version
+        if is_later(version, _version(self.pod)) or not is_later(version, heard):
+            self._take(pod)
+        self.wake.set()
+
+    def _answered(self, pod: Json) -> None:
+        """Take the API's answer to a write, unless the watch was faster: it may have told of a deletion since."""
+        if is_later(_version(pod), _version(self.pod)):
+            self._take(pod)
+
+    def _take(self, pod: Json) -> None:
         old, new = self.pod["metadata"], pod["metadata"]
         if any(old.get(key) != new.get(key) for key in ("labels", "annotations")):
             self.volumes.metadata_changed(pod)
         self.pod = pod
-        self.wake.set()
 
     def shown_object_changed(self) -> None:
         """Note that a ConfigMap or Secret which a volume shows has changed."""
@@ -335,7 +351,7 @@ class PodWorker:
             return
         patch = {"metadata": {"uid": self.uid, "annotations": {ANNOTATION: uuids}}}
         with contextlib.suppress(NotFound, Conflict):
-            self.pod = await self.cluster.patch(PODS, metadata["name"], patch, metadata["namespace"])
+            self._answered(await self.cluster.patch(PODS, metadata["name"], patch, metadata["namespace"]))
             self.events.record(self.pod, "Normal", "GPUsAssigned", f"The Pod has {uuids}")
 
     def _probe(self, sandbox: Sandbox) -> None:
@@ -445,7 +461,7 @@ class PodWorker:
         # The uid is a precondition: a Pod made anew under the same name must not get this one's status.
         patch = {"metadata": {"uid": self.uid}, "status": status}
         try:
-            self.pod = await self.cluster.patch(
+            answer = await self.cluster.patch(
                 PODS, metadata["name"], patch, metadata["namespace"], subresource="status"
             )
         except (NotFound, Conflict):
@@ -454,6 +470,7 @@ class PodWorker:
             self.removed()
         else:
             self._written = status
+            self._answered(answer)
 
     async def _delete(self) -> None:
         """Confirm the deletion: nothing of the Pod runs any more."""
@@ -463,6 +480,11 @@ class PodWorker:
                 PODS, metadata["name"], metadata["namespace"], uid=self.uid, grace_seconds=0
             )
         self.removed()
+
+
+def _version(pod: Json) -> str:
+    """The resourceVersion; empty for the manifest of a Pod that is gone from the API."""
+    return str(pod["metadata"].get("resourceVersion", ""))
 
 
 def _until(moment: datetime | None, now: datetime) -> float | None:

@@ -1,0 +1,113 @@
+"""Answers that reach the kubelet after its watch has told of a later state."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.awake import never_slept
+from steelyard.kube.cluster import Patch, Resource, WatchEvent
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.objects import is_deleting
+from steelyard.kube.resource import PODS
+from steelyard.local.kubelet.abilities import Abilities
+from steelyard.local.kubelet.kubelet import Kubelet
+from steelyard.local.kubelet.stopping import stop_all_pods
+from steelyard.local.kubelet.testing import Machine, is_running, make_config, make_container, make_pod
+from steelyard.local.kubelet.worker import PodWorker
+from steelyard.types import Json
+from tests.kubelet.conftest import processes_of
+
+
+class LateAnswers(MemoryCluster):
+    """Holds back the answer to the status that says `running` until the watch has told of what `meanwhile` did."""
+
+    def __init__(self, meanwhile: Callable[["LateAnswers"], Any], shows_it: Callable[[Json], bool]) -> None:
+        super().__init__(now=lambda: datetime.now(UTC))
+        self._meanwhile, self._shows_it = meanwhile, shows_it
+        self._heard = asyncio.Event()
+        self.was_late = False
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Patch,
+        namespace: str | None = None,
+        *,
+        subresource: str = "",
+    ) -> Json:
+        answer = await super().patch(resource, name, patch, namespace, subresource=subresource)
+        if subresource == "status" and resource == PODS and is_running(answer) and not self.was_late:
+            self.was_late = True
+            await self._meanwhile(self)
+            await asyncio.wait_for(self._heard.wait(), 60)
+        return answer
+
+    async def watch(self, resource: Resource, *arguments: Any, **options: Any) -> AsyncIterator[WatchEvent]:
+        async for event in super().watch(resource, *arguments, **options):
+            yield event
+            # The reader asks for the next event once it has taken this one in.
+            if resource == PODS and self._shows_it(event.object):
+                self._heard.set()
+
+
+async def delete(cluster: MemoryCluster) -> None:
+    await cluster.delete(PODS, "pod", "default")
+
+
+async def label(cluster: MemoryCluster) -> None:
+    await cluster.patch(PODS, "pod", {"metadata": {"labels": {"app": "two"}}}, "default")
+
+
+@pytest.fixture
+async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
+    made = Machine(make_config(tmp_path / "state", interval=0.05))
+    yield made
+    await made.stop()
+    await stop_all_pods(made.config, grace=0.0)
+    assert processes_of(tmp_path) == []
+
+
+async def test_a_deletion_that_overtakes_an_answer_is_carried_out(machine: Machine) -> None:
+    late = LateAnswers(delete, lambda pod: "deletionTimestamp" in pod["metadata"])
+    machine.cluster = late
+    machine.start()
+    await machine.cluster.create(PODS, make_pod(make_container("exec sleep 600")))
+    await machine.until_gone()
+    assert late.was_late
+
+
+async def test_labels_that_overtake_an_answer_are_shown(machine: Machine) -> None:
+    late = LateAnswers(label, lambda pod: pod["metadata"]["labels"]["app"] == "two")
+    machine.cluster = late
+    machine.start()
+    field = {"fieldRef": {"fieldPath": "metadata.labels"}, "path": "labels"}
+    container = make_container(
+        "until grep -q two /shown/labels; do sleep 0.05; done",
+        volumeMounts=[{"name": "v", "mountPath": "/shown"}],
+    )
+    volumes = [{"name": "v", "downwardAPI": {"items": [field]}}]
+    await machine.run(make_pod(container, volumes=volumes))
+    assert late.was_late
+
+
+async def test_a_state_that_an_answer_has_overtaken_is_not_taken_back(tmp_path: Path) -> None:
+    config = make_config(tmp_path / "state")
+    config.pods.mkdir()
+    cluster = MemoryCluster()
+    node = Kubelet(cluster, config, Abilities(mounts=False, binds=False, pids=False), None, never_slept).node
+    worker = PodWorker(node, await cluster.create(PODS, make_pod(nodeName=config.node)))
+    await label(cluster)
+    labelled = await cluster.get(PODS, "pod", "default")
+    await delete(cluster)
+    worker.pod = await cluster.get(PODS, "pod", "default")  # as a status is answered
+    worker.changed(labelled)
+    assert is_deleting(worker.pod)
+    worker.changed(worker.pod)  # now the watch has told of it too
+    # A server that was restored does not know of the deletion any more.
+    worker.changed(labelled)
+    assert not is_deleting(worker.pod)
