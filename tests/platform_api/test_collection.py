@@ -221,6 +221,17 @@ async def test_who_deletes_what_is_used_is_told_by_what(world: World) -> None:
     assert "1 report" in (await world.admin.put(f"/evaluations/{made['id']}/delete")).json()["message"]
 
 
+async def test_who_deletes_a_running_workflow_is_told_that_it_is_stopped(world: World) -> None:
+    waiting, running = await an_evaluation(world), await an_evaluation(world)
+    await world.says("Evaluation", running["id"], "Admitted")
+    answer = (await world.admin.put(f"/evaluations/{running['id']}/delete")).json()
+    assert answer["message"] == f"Evaluation {running['id']} was running, and is being stopped"
+    assert "message" not in (await world.admin.put(f"/evaluations/{waiting['id']}/delete")).json()
+    # Only a workflow runs: a dataset has none, whatever its status.
+    data = (await world.admin.put(f"/datasets/{waiting['dataset']}/delete")).json()
+    assert "message" not in data
+
+
 async def test_who_deletes_what_an_analysis_uses_is_told_too(world: World) -> None:
     case = await an_analysis(world, "SafetyCase")
     used = {"methods": case["method"]["id"], "datasets": case["inputs"][0]["entity"]}

@@ -34,7 +34,7 @@ from steelyard.schema.commands import (
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.requests import CreateRequest, DocumentationEditRequest, LabelsEditRequest
 from steelyard.schema.security import SecurityContext
-from steelyard.schema.status import TERMINAL
+from steelyard.schema.status import TERMINAL, WITH_WORKFLOW
 from steelyard.views.parse import parse_query
 from steelyard.views.view import BadQuery
 
@@ -101,7 +101,7 @@ class Kept:
         return response
 
     async def delete(self, context: RequestContext) -> Response:
-        """The status; `message` names the entities that use the deleted one, which go on."""
+        """The status; `message` says whether a running workflow is stopped, and names what uses the deleted entity."""
         return await self._change_status(context, "Deleted", "DeleteCommand")
 
     async def terminate(self, context: RequestContext) -> Response:
@@ -136,12 +136,13 @@ class Kept:
         if status == "Terminated" != entity.status and entity.status in TERMINAL:
             raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: there is nothing to end")
         ended = await self.ending(context, entity, status) if self.ending else None
+        stopped = _stopped(entity) if status == "Deleted" else None
         in_use = await warning(context, entity) if status == "Deleted" else None
         patch = StatusPatch(status=status, reason=reason, message=None)
         data = StatusData(id=entity.id, kind=entity.kind, attributes=patch)
         content = orjson.loads(await self._edit(context, UpdateEntityStatus(data=data)))
         changed = Status(**{name: content.get(name) for name in Status.model_fields})
-        message = "; ".join(filter(None, (ended, in_use)))
+        message = "; ".join(filter(None, (ended, stopped, in_use)))
         return model_response(changed.model_copy(update={"message": message}) if message else changed)
 
     async def _edit(self, context: RequestContext, command: Edit) -> bytes:
@@ -203,6 +204,13 @@ class Collection(Kept):
             return {"securityContext": SecurityContext.model_validate(content.pop("securityContext")).dump()}
         except ValidationError as error:
             raise invalid(error, SecurityContext) from error
+
+
+def _stopped(entity: EntitySummary) -> str | None:
+    """Return a sentence about a workflow that runs while it is deleted, or None."""
+    if entity.kind not in WITH_WORKFLOW or entity.status != "Admitted":
+        return None
+    return f"{entity.kind} {entity.id} was running, and is being stopped"
 
 
 def _check_reserved(request: LabelsEditRequest) -> None:
