@@ -103,6 +103,7 @@ CALLS = (
     Call("runners remove llama.cpp"),
     Call("serve empty", base="local", evaluation="local"),
     Call("status", base="local"),
+    *(Call(f"team {verb} {ID}") for verb in ("approve", "deny")),
     Call(f"terminate evaluation {ID}"),
     Call("token me"),
     Call("train convert job.yaml", base="local"),

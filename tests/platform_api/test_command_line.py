@@ -79,3 +79,19 @@ async def test_entities_are_made_shown_and_deleted_with_a_warning(tmp_path: Path
         assert deleted.exit_code == 0
         assert f"warning: InferenceService {used} is used by 1 evaluation" in deleted.stderr
         assert "terminated" in await said(to, "terminate", "eval", created.partition("/")[2])
+
+
+async def test_an_organiser_approves_and_denies_a_team(tmp_path: Path) -> None:
+    (tmp_path / "challenge.yaml").write_text(
+        "kind: Challenge\naccount: acme\ncontent: {page: {title: Chess}}\n"
+    )
+    async with served(tmp_path / "state") as to:
+        made = (await said(to, "create", "-f", str(tmp_path / "challenge.yaml"))).partition("/")[2]
+        assert "Chess" in await said(to, "get", "challenges")
+        member = {"name": "Rusty", "isCorrespondingMember": True, "affiliations": ["venture"]}
+        people = {"members": {"rusty": member}, "affiliations": {"venture": {"name": "Venture"}}}
+        entering = {"kind": "Team", "account": "acme", "challenge": made, "name": "Knights", **people}
+        (tmp_path / "team.yaml").write_text(json.dumps(entering))
+        team = await said(to, "create", "-f", str(tmp_path / "team.yaml"))
+        assert await said(to, "team", "approve", "Knights") == f"{team} Active"
+        assert await said(to, "team", "deny", team.partition("/")[2][:8]) == f"{team} EntryDenied"

@@ -24,6 +24,7 @@ from steelyard.cli import (
     serve,
     service,
     sign,
+    teams,
     transfer,
     up,
 )
@@ -63,6 +64,7 @@ app.command()(accounts.token)
 app.add_typer(accounts.account, name="account")
 app.add_typer(quarantine.quarantine, name="quarantine")
 app.add_typer(quotas.quota, name="quota")
+app.add_typer(teams.team, name="team")
 app.add_typer(log.log, name="log")
 app.command()(restore.restore)
 app.command()(move.export)

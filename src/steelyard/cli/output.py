@@ -59,9 +59,10 @@ def table(entities: Sequence[Json], now: datetime) -> str:
 
 
 def name_of(entity: Json) -> str:
-    """Return the name of an entity, or its title where it has no name, as use cases and hazards."""
-    for document in (mapping(entity, "metadata"), entity):
-        title = mapping(document, "documentation").get("title")
+    """Return the name of an entity, or its title where it has no name, as use cases, hazards and challenges."""
+    documents = [mapping(document, "documentation") for document in (mapping(entity, "metadata"), entity)]
+    for document in (*documents, mapping(mapping(entity, "content"), "page")):
+        title = document.get("title")
         if not entity.get("name") and isinstance(title, str) and title:
             return title
     return str(entity.get("name") or "")

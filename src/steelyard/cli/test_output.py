@@ -84,6 +84,7 @@ def test_a_label_is_set_or_taken_away() -> None:
         ({"documentation": {"title": "Fairness"}, "metadata": {}}, "Fairness"),
         ({"documentation": {"title": "old"}, "metadata": {"documentation": {"title": "Edited"}}}, "Edited"),
         ({"metadata": {"documentation": {"title": None}}}, ""),
+        ({"content": {"page": {"title": "Paris 1900"}}}, "Paris 1900"),
         ({}, ""),
     ],
 )

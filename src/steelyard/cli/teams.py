@@ -1,0 +1,37 @@
+"""`steelyard team …`: decisions about teams, for organisers of challenges."""
+
+from typing import Annotated
+
+import typer
+
+from steelyard.cli.connection import PlatformOptions, one_id
+from steelyard.cli.option_groups import with_options
+
+TeamArgument = Annotated[str, typer.Argument(help="Id or name of the team.")]
+
+team = typer.Typer(
+    help="Approve and deny teams that ask to enter a challenge.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@team.command("approve")
+@with_options
+def approve(id: TeamArgument, *, platform: PlatformOptions) -> None:
+    """Let a team take part in its challenge. It takes the right to edit the challenge."""
+    _decide(id, "approve_team", platform)
+
+
+@team.command("deny")
+@with_options
+def deny(id: TeamArgument, *, platform: PlatformOptions) -> None:
+    """Deny a team the entry to its challenge, or end its part. It takes the right to edit the challenge."""
+    _decide(id, "deny_team", platform)
+
+
+def _decide(id: str, decision: str, platform: PlatformOptions) -> None:
+    with platform.connect() as client:
+        asked = client.teams.get(one_id(client.teams, id))
+        decided = getattr(client.challenges, decision)(asked.challenge, asked.id)
+    typer.echo(f"teams/{decided.id} {decided.status}")
