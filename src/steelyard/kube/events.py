@@ -2,15 +2,18 @@
 
 Recording never waits and never fails: a controller calls `record` in the middle of a reconcile. A task of its
 own (`run`) writes; the same event again raises the count of the first, and what an API that is away or slow
-cannot take is dropped, because events are told, not kept.
+cannot take is dropped, because events are told, not kept. What was written is remembered for some minutes, as long as
+its repetition would raise a count.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import logging
+import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Literal
@@ -28,6 +31,9 @@ _NAME = 253
 _PENDING = 1000  # events of one namespace not yet written
 _AT_ONCE = 8  # events on their way to the server
 _REMEMBERED = 4000  # events written, whose count can grow
+# After its last repetition an event is remembered for longer than any back-off, after which a failure comes again.
+REMEMBERED_SECONDS = 400.0
+_SWEEP_SECONDS = 30.0  # between two searches for what need not be remembered any more
 _BURST = 25  # different events of one object and reason at once; afterwards one in each
 _REFILL = 300.0  # seconds, as Kubernetes' own components have it
 
@@ -41,14 +47,30 @@ class _Key:
     reason: str
     message: str
 
+    def digest(self) -> bytes:
+        """A stand-in of a fixed size for the key and its message."""
+        text = "\0".join((self.uid, self.type, self.reason, self.message))
+        return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
-@dataclass
+
+@dataclass(slots=True)
 class _Occurrence:
+    """An event that waits to be written."""
+
     involved: Json
     first: datetime
     last: datetime
     count: int = 1
-    name: str = field(default="")
+
+
+@dataclass(slots=True)
+class _Written:
+    """An event that the API has, and how often it happened."""
+
+    namespace: str
+    name: str
+    count: int
+    last: datetime
 
 
 class _Allowance:
@@ -68,9 +90,22 @@ class _Allowance:
             self._spent.popitem(last=False)
         return allowed
 
+    def forget(self, now: datetime) -> None:
+        """Drop what is full again: it allows what one that was never used allows."""
+        self._spent = OrderedDict(
+            (key, (spent, since))
+            for key, (spent, since) in self._spent.items()
+            if (now - since).total_seconds() < spent * _REFILL
+        )
+
+    def __len__(self) -> int:
+        return len(self._spent)
+
 
 class EventRecorder:
-    """`component` is who speaks, `instance` which copy of it; `pause` seconds lie between two rounds of writes."""
+    """`component` is who speaks, `instance` which copy of it; `pause` seconds lie between two rounds of writes,
+    `sweep` between two searches for what need not be remembered any more.
+    """
 
     def __init__(
         self,
@@ -79,15 +114,16 @@ class EventRecorder:
         component: str,
         instance: str = "",
         pause: float = 1.0,
+        sweep: float = _SWEEP_SECONDS,
         now: Callable[[], datetime],
     ) -> None:
         self.dropped = 0
         self._cluster = cluster
         self._component, self._instance = component, instance
-        self._pause = pause
+        self._pause, self._sweep = pause, sweep
         self._now = now
         self._pending: dict[str, OrderedDict[_Key, _Occurrence]] = {}  # by namespace
-        self._written: OrderedDict[_Key, _Occurrence] = OrderedDict()
+        self._written: OrderedDict[bytes, _Written] = OrderedDict()  # by digest, the latest last
         self._allowance = _Allowance()
         self._wake = asyncio.Event()
 
@@ -100,7 +136,7 @@ class EventRecorder:
             waiting.count += 1
             waiting.last = now
             return
-        if len(pending) >= _PENDING or not (key in self._written or self._allowance.takes(key, now)):
+        if len(pending) >= _PENDING or not (key.digest() in self._written or self._allowance.takes(key, now)):
             self.dropped += 1
             return
         involved = {name: metadata[name] for name in ("name", "namespace", "uid") if name in metadata}
@@ -110,10 +146,33 @@ class EventRecorder:
 
     async def run(self) -> None:
         """Write until cancelled; what is left then, `flush` writes."""
+        clock = asyncio.get_running_loop().time
+        due = clock() + self._sweep
         while True:
-            await self._wake.wait()
+            # Nothing more may ever be recorded, and what is remembered must go all the same.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(due if self.remembered else None):
+                    await self._wake.wait()
             await self.flush()
+            if clock() >= due:
+                self._forget()
+                due = clock() + self._sweep
             await asyncio.sleep(self._pause)
+
+    @property
+    def remembered(self) -> int:
+        """Number of the events and allowances that are kept in memory after they were written."""
+        return len(self._written) + len(self._allowance)
+
+    def _forget(self) -> None:
+        """Drop what has not happened again for so long that it would be an event of its own."""
+        now = self._now()
+        self._allowance.forget(now)
+        while self._written:
+            digest, oldest = next(iter(self._written.items()))
+            if (now - oldest.last).total_seconds() < REMEMBERED_SECONDS:
+                return
+            del self._written[digest]
 
     async def flush(self) -> None:
         """Write all that is pending now, one of each namespace in turn: thousands of one's delay no other's."""
@@ -143,29 +202,30 @@ class EventRecorder:
             _log.log(level, "event %s of %s is lost: %s", key.reason, new.involved.get("name"), error)
 
     async def _write(self, key: _Key, new: _Occurrence) -> None:
-        if known := self._written.pop(key, None):
+        digest = key.digest()
+        if known := self._written.pop(digest, None):
             known.count, known.last = known.count + new.count, new.last
             try:
                 patch = {"count": known.count, "lastTimestamp": _text(known.last)}
-                await self._cluster.patch(EVENTS, known.name, patch, _namespace(known))
+                await self._cluster.patch(EVENTS, known.name, patch, known.namespace)
             except NotFound:  # expired: events live an hour
-                await self._create(key, new)
-                known = new
+                known = await self._create(key, new)
         else:
-            await self._create(key, new)
-            known = new
-        self._written[key] = known
+            known = await self._create(key, new)
+        self._written[digest] = known
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)
 
-    async def _create(self, key: _Key, new: _Occurrence) -> None:
+    async def _create(self, key: _Key, new: _Occurrence) -> _Written:
         what = f"{key}{new.first.timestamp()}{self._instance}"
         suffix = f".{hashlib.sha256(what.encode()).hexdigest()[:16]}"
-        new.name = str(new.involved["name"])[: _NAME - len(suffix)].rstrip(".-") + suffix
+        name = str(new.involved["name"])[: _NAME - len(suffix)].rstrip(".-") + suffix
+        # An event of an object without a namespace stands in `default`.
+        namespace = sys.intern(str(new.involved.get("namespace") or "default"))
         event = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"name": new.name, "namespace": _namespace(new)},
+            "metadata": {"name": name, "namespace": namespace},
             "involvedObject": new.involved,
             "type": key.type,
             "reason": key.reason,
@@ -177,15 +237,9 @@ class EventRecorder:
             "reportingComponent": self._component,
             "reportingInstance": self._instance,
         }
-        try:
+        with contextlib.suppress(AlreadyExists):  # an answer that was lost: it is there
             await self._cluster.create(EVENTS, event)
-        except AlreadyExists:  # an answer that was lost: it is there
-            return
-
-
-def _namespace(occurrence: _Occurrence) -> str:
-    """Return the namespace of an event: that of the object, or `default` for an object without one."""
-    return str(occurrence.involved.get("namespace") or "default")
+        return _Written(namespace, name, new.count, new.last)
 
 
 def _text(time: datetime) -> str:

@@ -1,6 +1,8 @@
 """The event recorder: counted, cut, dropped, and never in anybody's way."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -35,11 +37,17 @@ def clock() -> Clock:
 
 @pytest.fixture
 def recorder(cluster: MemoryCluster, clock: Clock) -> EventRecorder:
-    return EventRecorder(cluster, component="operator", instance="one", pause=0, now=clock)
+    return EventRecorder(cluster, component="operator", instance="one", pause=0, sweep=0, now=clock)
 
 
 def evaluation(cluster: MemoryCluster, name: str = "e") -> Json:
     return cluster.store.put({"metadata": {"name": name, "namespace": "default"}}, EVALUATIONS)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
 
 async def test_an_event_says_who_did_what_to_which(cluster: MemoryCluster, recorder: EventRecorder) -> None:
@@ -159,6 +167,47 @@ async def test_a_task_of_its_own_writes(cluster: MemoryCluster, recorder: EventR
         await asyncio.wait_for(written.wait(), 5)
         written.clear()
     assert len(cluster.store.objects(EVENTS)) == 3
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+
+
+async def test_what_has_long_not_happened_again_is_not_remembered(
+    cluster: MemoryCluster, recorder: EventRecorder, clock: Clock
+) -> None:
+    writing = asyncio.create_task(recorder.run())
+    for number in range(100):
+        recorder.record(evaluation(cluster, f"e{number}"), "Normal", "Ready", "yes")
+    await until(lambda: len(cluster.store.objects(EVENTS)) == 100)
+    assert recorder.remembered == 200
+    clock.advance(299)
+    recorder.record(evaluation(cluster, "e0"), "Normal", "Ready", "yes")
+    await until(lambda: any(event["count"] == 2 for event in cluster.store.objects(EVENTS)))
+    clock.advance(102)
+    await until(lambda: recorder.remembered == 1)
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+    recorder.record(evaluation(cluster, "e0"), "Normal", "Ready", "yes")
+    recorder.record(evaluation(cluster, "e1"), "Normal", "Ready", "yes")
+    await recorder.flush()
+    counts = Counter(
+        (event["involvedObject"]["name"], event["count"]) for event in cluster.store.objects(EVENTS)
+    )
+    assert (counts["e0", 3], counts["e1", 1], counts.total()) == (1, 2, 101)
+
+
+async def test_an_allowance_that_is_not_full_again_is_remembered(
+    cluster: MemoryCluster, recorder: EventRecorder, clock: Clock
+) -> None:
+    writing = asyncio.create_task(recorder.run())
+    obj, other = evaluation(cluster), evaluation(cluster, "other")
+    for number in range(30):
+        recorder.record(obj, "Normal", "Busy", str(number))
+    recorder.record(other, "Normal", "Busy", "once")
+    clock.advance(600)
+    await until(lambda: recorder.remembered == 1)
+    for number in range(30, 40):
+        recorder.record(obj, "Normal", "Busy", str(number))
+    assert recorder.dropped == 5 + 8
     writing.cancel()
     await asyncio.gather(writing, return_exceptions=True)
 
