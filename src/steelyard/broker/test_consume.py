@@ -119,11 +119,13 @@ async def test_a_schema_of_the_future_stops_its_partition_alone(
 @asynccontextmanager
 async def consuming(log: MemoryLog, step: Echo) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    running = asyncio.create_task(consume(log, "group", EVENTS, step, stop=stop))
-    yield
-    stop.set()
-    async with asyncio.timeout(1):  # it does not sit a wait out
-        await running
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("steelyard.broker.consume.WAIT_SECONDS", 3600.0)
+        running = asyncio.create_task(consume(log, "group", EVENTS, step, stop=stop))
+        yield
+        stop.set()
+        async with asyncio.timeout(30):  # it does not sit a wait out
+            await running
 
 
 async def said(log: MemoryLog, *values: bytes) -> None:

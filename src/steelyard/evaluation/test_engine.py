@@ -47,7 +47,7 @@ def stores() -> Stores:
 
 async def run(stores: Stores, spec: EvaluationResourceSpec, *replicas: Replica, attempt: int = 1) -> Summary:
     discovery = Fixed({replica.address for replica in replicas})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         return await evaluate(plan_of(spec), stores, discovery, epoch(attempt), make_world())
 
 
@@ -264,9 +264,11 @@ async def test_a_cancelled_attempt_keeps_its_answers(stores: Stores) -> None:
     spec = make_spec()
     await write_dataset(stores.dataset, 20)
     async with replica(some) as server:
-        task = asyncio.create_task(run(stores, spec, server))
-        await until(lambda: len(server.asked) == 20 and server.in_flight == 10)
-        await asyncio.sleep(0.05)
+        seen: list[Progress] = []
+        world = replace(make_world(), watch=seen.append)
+        discovery = Fixed({server.address})
+        task = asyncio.create_task(evaluate(plan_of(spec), stores, discovery, epoch(1), world))
+        await until(lambda: len(server.asked) == 20 and seen[0].done == 10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -275,15 +277,25 @@ async def test_a_cancelled_attempt_keeps_its_answers(stores: Stores) -> None:
 
 
 async def test_of_two_writers_one_wins_and_the_other_ends_itself(stores: Stores) -> None:
-    async def slow(row: Mapping[str, JsonValue]) -> web.StreamResponse:
+    taken_over = asyncio.Event()
+
+    async def until_taken_over(row: Mapping[str, JsonValue]) -> web.StreamResponse:
+        if len(one.asked) >= 12:
+            await taken_over.wait()
+        return await good_answer(row)
+
+    async def takes_over(row: Mapping[str, JsonValue]) -> web.StreamResponse:
+        taken_over.set()
         await asyncio.sleep(0.02)
         return await good_answer(row)
 
     spec = make_spec(workersPerReplica=2, client={"batchSize": 5, "duplicateOutputPolicy": "Error"})
     await write_dataset(stores.dataset, 60)
-    async with replica(slow) as one, replica(slow) as two:
+    async with replica(until_taken_over) as one, replica(takes_over) as two:
         first = asyncio.create_task(run(stores, spec, one, attempt=1))
-        await until(lambda: len(one.asked) >= 12)
+        async with asyncio.timeout(30):
+            while not [info async for info in stores.output.list(layout.PARTS)]:  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(0.001)
         second = await run(stores, spec, two, attempt=2)
         with pytest.raises(Fenced, match="ends itself"):
             await first

@@ -125,7 +125,7 @@ def spec_with(**client: JsonValue) -> EvaluationResourceSpec:
 
 
 async def run(stores: Stores, spec: EvaluationResourceSpec, *addresses: str) -> Summary:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         return await evaluate(plan_of(spec), stores, Fixed(set(addresses)), epoch(1), make_world())
 
 
@@ -238,7 +238,7 @@ async def test_a_replica_that_was_away_is_used_again(stores: Stores) -> None:
 
 
 async def test_rows_wait_for_the_first_replica(stores: Stores) -> None:
-    spec = spec_with(totalTimeoutSeconds=1)
+    spec = spec_with(totalTimeoutSeconds=60)
     discovery = Fixed(set())
     await write_dataset(stores.dataset, 10)
     task = asyncio.create_task(evaluate(plan_of(spec), stores, discovery, epoch(1), make_world()))

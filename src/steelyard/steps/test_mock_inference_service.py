@@ -118,8 +118,9 @@ async def test_latency_holds_answers_back_but_not_each_other(start: Start) -> No
     client = await start(latency_ms=80, latency_jitter_ms=20)
     clock = asyncio.get_running_loop().time
     began = clock()
-    await asyncio.gather(*(_post(client, "/classify", {}) for _ in range(10)))
-    assert 0.06 <= clock() - began < 0.7
+    calls = 200
+    await asyncio.gather(*(_post(client, "/classify", {}) for _ in range(calls)))
+    assert 0.06 <= clock() - began < calls * 0.06
 
 
 async def test_a_hanging_call_gets_no_answer(start: Start) -> None:
@@ -153,16 +154,17 @@ async def test_the_process_dies_as_it_should() -> None:
     child = await asyncio.create_subprocess_exec(*command)
     async with aiohttp.ClientSession() as session:
         url = f"http://127.0.0.1:{port}/classify"
-        for _ in range(500):
-            try:
-                async with session.post(url, json={}) as answer:
-                    assert answer.status == 200
-                    break
-            except aiohttp.ClientConnectorError:
-                await asyncio.sleep(0.02)
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    async with session.post(url, json={}) as answer:
+                        assert answer.status == 200
+                        break
+                except aiohttp.ClientConnectorError:
+                    await asyncio.sleep(0.02)
         with pytest.raises(aiohttp.ClientError):
             await session.post(url, json={})
-    assert await asyncio.wait_for(child.wait(), 10) == 1
+    assert await asyncio.wait_for(child.wait(), 60) == 1
 
 
 @pytest.mark.parametrize("path", ["completions", "chat/completions"])

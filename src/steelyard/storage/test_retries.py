@@ -85,7 +85,7 @@ async def test_a_create_that_was_not_answered_is_sent_again(
     async with listening(server) as port:
         variables(monkeypatch, port)
         await open_store("s3://bucket").create("a", b"x")
-    assert server.puts == 2
+    assert server.puts >= 2, "on a busy machine the second may be too slow as well"
 
 
 async def test_another_ones_object_is_not_taken_for_ours(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ async def test_who_waits_hears_why(capsys: pytest.CaptureFixture[str]) -> None:
     view = await stored(cluster)
     with pytest.raises(WaitedTooLong, match="it is Created"):
         await control.wait_for_end(cluster, view, 0.02)
-    running = asyncio.ensure_future(control.wait_for_end(cluster, view, 5))
+    running = asyncio.ensure_future(control.wait_for_end(cluster, view, 60))
     await make_pod(cluster, view, "worker-0", ["1 hello"])
     await set_status(cluster, view, conditions=["Suspended"])
     said: list[str] = []
@@ -117,16 +117,23 @@ async def test_a_session_ends_as_its_job_does() -> None:
     running = asyncio.ensure_future(session.run())
     await until(lambda: "hello" in out.getvalue())
     await set_status(cluster, view, conditions=["Failed"], failures=[FAILURE])
-    ended = await asyncio.wait_for(running, 5)
+    ended = await asyncio.wait_for(running, 30)
     assert (ended.exit_code, ended.detached) == (7, False)
     assert "worker-0 | hello" in out.getvalue()
+
+
+def suspended(cluster: MemoryCluster, view: JobView) -> bool:
+    """Tell whether the job is told to stop."""
+    job = cluster.store.find(view.type, view.name, view.namespace)
+    assert job
+    return bool(job["spec"]["runPolicy"].get("suspend"))
 
 
 @pytest.mark.parametrize(("signals", "exit_code", "stopped"), [(1, 130, False), (2, 130, True)])
 async def test_without_a_terminal_one_signal_leaves_a_job_and_two_stop_it(
     signals: int, exit_code: int, stopped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.cli.train.foreground.DECIDE_SECONDS", 0.05)
+    monkeypatch.setattr("steelyard.cli.train.foreground.DECIDE_SECONDS", 60.0 if stopped else 0.05)
     cluster, out = MemoryCluster(), io.StringIO()
     view = await stored(cluster)
     session = Session(cluster, view, Place("default", None), Plain(out))
@@ -134,12 +141,11 @@ async def test_without_a_terminal_one_signal_leaves_a_job_and_two_stop_it(
     for _ in range(signals):
         session._signals.put_nowait(2)
     if stopped:
-        await asyncio.sleep(0.03)
+        await until(lambda: suspended(cluster, view))
         await set_status(cluster, view, conditions=["Suspended"])
-    ended = await asyncio.wait_for(running, 5)
+    ended = await asyncio.wait_for(running, 30)
     assert (ended.exit_code, ended.detached) == (exit_code, not stopped)
-    now = await cluster.get(view.type, view.name, view.namespace)
-    assert bool(now["spec"]["runPolicy"].get("suspend")) is stopped
+    assert suspended(cluster, view) is stopped
     assert ("train resume digits" in out.getvalue()) is stopped
 
 

@@ -167,9 +167,9 @@ def test_an_answer_of_null_is_none() -> None:
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|aa)+$", r"(.*a){20}$", r"^(([a-z])+.)+[A-Z]([a-z])+$"])
 def test_no_pattern_hangs(pattern: str) -> None:
     """Each takes exponential time where matching goes back and forth; `re` does not end in a lifetime."""
-    start = time.perf_counter()
+    start = time.process_time()
     assert right(Regex(pattern), "a" * 20_000 + "!") is False
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(
