@@ -8,7 +8,7 @@ from itertools import count
 import httpx
 import pytest
 
-from steelyard.accounts.database import OutboxRow
+from steelyard.accounts.database import AccountsDatabaseError, OutboxRow
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, LogError, Message, Record
@@ -94,6 +94,49 @@ async def nothing_pending(world: World) -> None:
 
 async def test_equal_requests_one_after_another_are_two(world: World) -> None:
     assert (await post(world))["id"] != (await post(world))["id"]
+
+
+async def test_of_creates_at_once_one_notes_the_answers_before_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If each of them wrote the same rows, they would wait for each other's commits."""
+    outbox, noted = world.engines.accounts_database.outbox, list[str]()
+    answered = outbox.answered
+
+    async def note(commands: Sequence[str]) -> None:
+        noted.extend(commands)
+        await answered(commands)
+
+    monkeypatch.setattr(outbox, "answered", note)
+    for turn in range(3):
+        await asyncio.gather(*(post(world, name=f"{turn}-{number}") for number in range(10)))
+
+    async def all_noted() -> bool:
+        return len(noted) >= 30
+
+    await until(all_noted)
+    assert len(noted) == len(set(noted)) == 30
+
+
+async def test_an_answer_that_could_not_be_noted_is_noted_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox, noted = world.engines.accounts_database.outbox, list[str]()
+    answered, failures = outbox.answered, iter([AccountsDatabaseError("the database is away")])
+
+    async def note(commands: Sequence[str]) -> None:
+        if (failure := next(failures, None)) is not None:
+            raise failure
+        noted.extend(commands)
+        await answered(commands)
+
+    monkeypatch.setattr(outbox, "answered", note)
+    await post(world, name="first")
+
+    async def first_noted() -> bool:
+        return len(noted) == 1
+
+    await until(first_noted)
 
 
 async def test_a_key_gives_one_entity_whenever_it_comes(world: World) -> None:

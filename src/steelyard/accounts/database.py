@@ -157,6 +157,7 @@ class Backlog(NamedTuple):
 class Outbox(Protocol):
     """Commands that the API has accepted and whose effect is not visible yet.
 
+    Rows that one process adds, and what it notes of them, become durable in the order of its calls.
     Several API servers share it. Each row belongs to one of them, which holds a lease by the database's own clock; the
     rows of a server whose lease has ended, or whose process has, go to another one.
     """

@@ -4,10 +4,11 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import count
+from typing import Any
 
 import psycopg
 import pytest
@@ -131,6 +132,48 @@ async def test_accounts_keep_to_the_contract(database: AccountsDatabase, case: a
 @pytest.mark.parametrize("case", outbox_suite.CASES.values(), ids=outbox_suite.CASES)
 async def test_the_outbox_keeps_to_the_contract(database: AccountsDatabase, case: outbox_suite.Case) -> None:
     await case(database.outbox)
+
+
+async def test_requests_that_come_at_once_share_their_commits(
+    database: AccountsDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with a commit of its own, an account's requests would wait for the commits of all before them."""
+    transactions = 0
+    run = PostgresDatabase.write
+
+    async def counted(*arguments: Any) -> object:
+        nonlocal transactions
+        transactions += 1
+        return await run(*arguments)
+
+    monkeypatch.setattr(PostgresDatabase, "write", counted)
+    rows = [outbox_suite.row(f"c{number}") for number in range(250)]
+    assert list(await asyncio.gather(*map(database.outbox.add, rows))) == rows
+    assert transactions == 3
+    assert len(await database.outbox.pending()) == 250
+
+
+async def test_two_servers_that_accept_for_the_same_accounts_never_end_each_other(
+    database: AccountsDatabase, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the order in which requests come, the locks of their accounts are taken in one order."""
+    monkeypatch.setattr(postgresql_database, "TRIES", 1)  # a deadlock would be an error
+    other = await open_accounts_database(url)
+    accounts = [f"account {number}" for number in range(20)]
+
+    async def accept(server: AccountsDatabase, name: str, order: Sequence[str]) -> None:
+        for turn in range(10):
+            rows = [
+                outbox_suite.row(f"{name} {turn} {account}", key=str(turn), account=account)
+                for account in order
+            ]
+            await asyncio.gather(*map(server.outbox.add, rows))
+
+    try:
+        await asyncio.gather(accept(database, "a", accounts), accept(other, "b", accounts[::-1]))
+        assert len(await database.outbox.pending()) == 200, "of equal keys one is kept"
+    finally:
+        await other.close()
 
 
 @pytest.mark.parametrize("case", claims_suite.CASES.values(), ids=claims_suite.CASES)

@@ -84,6 +84,8 @@ class PostgresDatabase:
     def __init__(self, engine: AsyncEngine, url: URL, version: int) -> None:
         self.name = shown(url)
         self._engine = engine
+        # What only reads needs neither a transaction's beginning nor its end: two round trips less.
+        self._reading = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._version = version
         self._seen = asyncio.get_running_loop().time()
         self._failure = ""
@@ -126,10 +128,20 @@ class PostgresDatabase:
         time it has `seconds` until the server must have confirmed it.
         Raises AccountsDatabaseError; whether the transaction was committed is then unknown.
         """
+        return await self._run(self._engine, work, seconds)
+
+    async def read(self, work: Work[T], seconds: float = ANSWER_SECONDS) -> T:
+        """Run `work`, which only reads; each of its statements sees what was committed before it.
+
+        Raises AccountsDatabaseError.
+        """
+        return await self._run(self._reading, work, seconds)
+
+    async def _run(self, engine: AsyncEngine, work: Work[T], seconds: float) -> T:
         for left in reversed(range(TRIES)):
             try:
                 async with (
-                    self._engine.connect() as connection,
+                    engine.connect() as connection,
                     _hung_up_after(seconds, connection) as silence,
                 ):
                     try:
@@ -145,10 +157,6 @@ class PostgresDatabase:
             except SQLAlchemyError as error:
                 raise self._named(error) from error
         raise AssertionError("the last try returns or raises")
-
-    async def read(self, work: Work[T]) -> T:
-        """Run `work`, which only reads. Raises AccountsDatabaseError."""
-        return await self.write(work)
 
     def version(self) -> int:
         """A number that grows with every change of accounts or keys. Raises AccountsDatabaseError.
@@ -202,7 +210,7 @@ class PostgresDatabase:
         while True:
             asked = loop.time()
             try:
-                self.changed(await self.write(_version, BLIND_SECONDS))
+                self.changed(await self.read(_version, BLIND_SECONDS))
                 self._seen = asked
             except AccountsDatabaseError as error:
                 self._failure = str(error)

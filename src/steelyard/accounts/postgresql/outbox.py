@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from steelyard.accounts.database import Backlog, LeaseEnded, OutboxRow
 from steelyard.accounts.postgresql import outbox_servers as servers
-from steelyard.accounts.postgresql.database import PostgresDatabase, pipelined
+from steelyard.accounts.postgresql.database import PostgresDatabase
+from steelyard.accounts.postgresql.grouped import GroupedWrites
 
 _TYPES = {
     "command": "text", "account": "text", "kind": "text", "entity": "text", "created": "timestamptz",
@@ -28,6 +29,7 @@ class PostgresOutbox:
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
+        self._writes = GroupedWrites(database, _REQUESTS)
 
     async def begin(self, server: str, seconds: float, process: str = "") -> None:
         await self._database.write(lambda connection: servers.begin(connection, server, seconds, process))
@@ -37,8 +39,8 @@ class PostgresOutbox:
 
     async def end(self, server: str) -> None:
         # Its row stays: who takes the server over removes it, and finds by it which rows to take.
-        query = "UPDATE outbox_servers SET expires = clock_timestamp() WHERE id = :server"
-        await self._execute(query, {"server": server})
+        query = "UPDATE outbox_servers SET expires = clock_timestamp() WHERE id = %(server)s"
+        await self._note(query, {"server": server})
 
     async def take_over(self, server: str) -> Sequence[OutboxRow]:
         async def take(connection: AsyncConnection) -> list[OutboxRow]:
@@ -78,41 +80,38 @@ class PostgresOutbox:
     async def add(
         self, row: OutboxRow, others: Sequence[OutboxRow] = (), *, window_seconds: float = 60
     ) -> OutboxRow:
-        async def insert(connection: AsyncConnection) -> OutboxRow:
-            # Two API servers may get a request and its repeat at once: of an account's requests one is judged at a
-            # time. The last statement begins after the lock is held, so that it sees what was committed meanwhile.
-            lock = "SELECT pg_advisory_xact_lock(%(key)s, hashtext(%(account)s))"
-            statements: list[tuple[str, Mapping[str, object]]] = [
-                (lock, {"key": _REQUESTS, "account": row.account}),
-                (servers.CHECK, {"server": row.server}),
-                _add_unless_there(row, others, window_seconds),
-            ]
-            _, registered, earlier = await pipelined(connection, statements)
-            if row.server and not registered:
+        def judge(found: Sequence[Any]) -> OutboxRow:
+            (first,) = found
+            if row.server and not first.registered:
                 raise LeaseEnded(f"server {row.server}: its lease has ended")  # nothing is committed
-            if not earlier:
+            if first.command is None:
                 return row
-            same = _row(earlier[0])
+            same = _row(first)
             return replace(same, delivery="open", server=row.server) if same.delivery == "lost" else same
 
-        return await self._database.write(insert)
+        # Two API servers may get a request and its repeat at once: of an account's requests one is judged at a time.
+        return await self._writes.write(
+            _add_unless_there(row, others, window_seconds), judge, lock=row.account
+        )
 
     async def sent(self, command: str, position: tuple[int, int]) -> None:
-        query = "UPDATE outbox SET partition = :partition, position = :position WHERE command = :command"
+        query = (
+            "UPDATE outbox SET partition = %(partition)s, position = %(position)s WHERE command = %(command)s"
+        )
         values = {"partition": position[0], "position": position[1], "command": command}
-        await self._execute(query, values)
+        await self._note(query, values)
 
     async def answered(self, commands: Sequence[str]) -> None:
-        query = "UPDATE outbox SET delivery = 'answered' WHERE command = ANY(:commands)"
-        await self._execute(query, {"commands": list(commands)})
+        query = "UPDATE outbox SET delivery = 'answered' WHERE command = ANY(%(commands)s)"
+        await self._note(query, {"commands": list(commands)})
 
     async def lost(self, commands: Sequence[str]) -> None:
-        query = "UPDATE outbox SET delivery = 'lost' WHERE delivery = 'open' AND command = ANY(:commands)"
-        await self._execute(query, {"commands": list(commands)})
+        query = "UPDATE outbox SET delivery = 'lost' WHERE delivery = 'open' AND command = ANY(%(commands)s)"
+        await self._note(query, {"commands": list(commands)})
 
     async def visible(self, commands: Sequence[str]) -> None:
-        query = "UPDATE outbox SET visible = true WHERE command = ANY(:commands)"
-        await self._execute(query, {"commands": list(commands)})
+        query = "UPDATE outbox SET visible = true WHERE command = ANY(%(commands)s)"
+        await self._note(query, {"commands": list(commands)})
 
     async def unsent(self, server: str | None = None) -> Sequence[OutboxRow]:
         where = "partition IS NULL AND NOT visible"
@@ -179,11 +178,8 @@ class PostgresOutbox:
 
         return await self._database.read(read)
 
-    async def _execute(self, query: str, values: Mapping[str, object]) -> None:
-        async def change(connection: AsyncConnection) -> None:
-            await connection.execute(text(query), dict(values))
-
-        await self._database.write(change)
+    async def _note(self, query: str, values: Mapping[str, object]) -> None:
+        await self._writes.write((query, values), lambda _: None)
 
     async def _select(self, where: str, values: Mapping[str, str]) -> list[OutboxRow]:
         query = text(f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number")
@@ -197,8 +193,9 @@ class PostgresOutbox:
 def _add_unless_there(
     row: OutboxRow, others: Sequence[OutboxRow], window_seconds: float
 ) -> tuple[str, Mapping[str, object]]:
-    """Return the statement that adds rows unless there is an earlier one of the same request, which it gives.
+    """Return the statement that adds rows unless there is an earlier one of the same request.
 
+    It gives one row: whether the server is registered, and the earlier row, if any.
     A lost one is open again: one repeat finds it, and a second repeat is an entity of its own.
     """
     values: dict[str, object] = {"account": row.account, "server": row.server}
@@ -214,13 +211,14 @@ def _add_unless_there(
         values |= {f"{name}_{number}": value for name, value in _values(item).items()}
         new.append("(" + ", ".join(f"%({name}_{number})s::{kind}" for name, kind in _TYPES.items()) + ")")
     return (
-        f"WITH earlier AS (SELECT {_COLUMNS} FROM outbox WHERE account = %(account)s AND {where}"
-        " ORDER BY number LIMIT 1),"
+        f"WITH registered AS ({servers.CHECK}),"
+        f" earlier AS (SELECT {_COLUMNS} FROM outbox WHERE account = %(account)s AND {where} ORDER BY number LIMIT 1),"
         " opened AS (UPDATE outbox SET delivery = 'open', server = %(server)s"
         " WHERE command = (SELECT command FROM earlier WHERE delivery = 'lost')),"
         f" added AS (INSERT INTO outbox ({_COLUMNS}) SELECT * FROM (VALUES {', '.join(new)}) AS new"
         " WHERE NOT EXISTS (SELECT FROM earlier))"
-        f" SELECT {_COLUMNS} FROM earlier"
+        f" SELECT EXISTS (SELECT FROM registered) AS registered, {_COLUMNS}"
+        " FROM (VALUES (1)) AS one LEFT JOIN earlier ON true"
     ), values
 
 

@@ -97,19 +97,18 @@ class OutboxRelay:
 
         The losses until now are noted before: whether an equal request is a repeat depends on them.
         """
-        answered, commands = list(self._answered), {row.command for row in rows}
+        commands = {row.command for row in rows}
         self._sending |= commands  # a repeat that comes now must not send them a second time
         try:
             if self._lost or self._noting_lost.locked():
                 await self._note_lost()
             # At once, so that they share a commit.
-            _, kept = await asyncio.gather(self._outbox.answered(answered), self._add_own(rows))
+            _, kept = await asyncio.gather(self._note_answered(), self._add_own(rows))
         except BaseException:
             self._sending -= commands
             raise
         if kept.command != rows[0].command:
             self._sending -= commands
-        self._forget(answered)
         return kept
 
     async def _add_own(self, rows: Sequence[OutboxRow]) -> OutboxRow:
@@ -276,15 +275,14 @@ class OutboxRelay:
 
     async def flush(self) -> None:
         """Note the commands that were sent, answered and lost."""
-        sent, answered = dict(self._sent), list(self._answered)
+        sent = dict(self._sent)
         # At once, so that they share a commit.
-        await asyncio.gather(*(self._outbox.sent(command, place) for command, place in sent.items()))
-        if answered:
-            await self._outbox.answered(answered)
+        await asyncio.gather(
+            self._note_answered(), *(self._outbox.sent(command, place) for command, place in sent.items())
+        )
         await self._note_lost()
         for command in sent:
             self._sent.pop(command, None)
-        self._forget(answered)
 
     async def _note_lost(self) -> None:
         """Note the broken connections until now; also those that another task is noting are noted then."""
@@ -300,9 +298,16 @@ class OutboxRelay:
                 self._lost += lost
                 raise
 
-    def _forget(self, answered: Sequence[str]) -> None:
-        for command in answered:
-            self._answered.pop(command, None)
+    async def _note_answered(self) -> None:
+        """Note the answers until now, each by one of the tasks that do: what all of them wrote, all would wait for."""
+        answered, self._answered = self._answered, {}
+        if not answered:
+            return
+        try:
+            await self._outbox.answered(list(answered))
+        except BaseException:
+            self._answered |= answered
+            raise
 
     async def _note_visible(self) -> None:
         """Note the rows that reads do without."""

@@ -79,6 +79,49 @@ async def rows_of_one_request_are_kept_all_or_none(outbox: Outbox) -> None:
         raise AssertionError("a command's id was taken twice")
 
 
+async def of_rows_added_at_once_a_bad_one_fails_alone(outbox: Outbox) -> None:
+    await outbox.add(row("c1"))
+    await outbox.begin("s1", LONG)
+    added = await asyncio.gather(
+        outbox.add(row("c2", server="s1")),
+        outbox.add(row("c3"), [row("c1")]),  # a command has one id
+        outbox.lost(["c1"]),
+        outbox.add(row("c4", server="unregistered")),
+        outbox.add(row("c5")),
+        return_exceptions=True,
+    )
+    assert isinstance(added[1], Exception)
+    assert not isinstance(added[1], LeaseEnded)
+    assert isinstance(added[3], LeaseEnded)
+    assert [added[number] for number in (0, 2, 4)] == [row("c2", server="s1"), None, row("c5")]
+    kept = await outbox.pending()
+    assert commands(kept) == "c1 c2 c5"
+    assert [stored.delivery for stored in kept] == ["lost", "open", "open"]
+
+
+async def a_caller_that_gives_up_takes_no_other_with_it(outbox: Outbox) -> None:
+    tasks = [asyncio.ensure_future(outbox.add(row(f"c{number}"))) for number in range(3)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    added = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [added[0], added[2]] == [row("c0"), row("c2")]
+    assert {"c0", "c2"} <= {stored.command for stored in await outbox.pending()}
+    assert await outbox.add(row("c3")) == row("c3")
+
+
+async def what_is_noted_at_once_is_noted_in_order(outbox: Outbox) -> None:
+    await outbox.add(row("c1", request="r"))
+    # A lost row is found by the repeat that comes after the note, and is answered by the one after that.
+    _, repeat, _, new = await asyncio.gather(
+        outbox.lost(["c1"]),
+        outbox.add(row("c2", request="r", seconds=1)),
+        outbox.answered(["c1"]),
+        outbox.add(row("c3", request="r", seconds=1)),
+    )
+    assert (repeat.command, new.command) == ("c1", "c3")
+    assert [stored.delivery for stored in await outbox.pending()] == ["answered", "open"]
+
+
 async def a_key_gives_the_same_row_for_ever(outbox: Outbox) -> None:
     first = await outbox.add(row("c1", key="k"), [row("c2")])
     await outbox.sent("c1", (3, 14))
@@ -344,6 +387,9 @@ CASES: dict[str, Case] = {
         what_waits_is_counted_without_being_read,
         rows_of_one_request_are_kept_together,
         rows_of_one_request_are_kept_all_or_none,
+        of_rows_added_at_once_a_bad_one_fails_alone,
+        a_caller_that_gives_up_takes_no_other_with_it,
+        what_is_noted_at_once_is_noted_in_order,
         a_key_gives_the_same_row_for_ever,
         a_key_is_its_accounts_own,
         equal_requests_in_flight_are_rows_of_their_own,
