@@ -4,10 +4,11 @@ Pure: usage is a sum over claims, those held for what may be held at once, those
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from steelyard.accounts.creations import Creations
 from steelyard.accounts.database import Claim
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL, QuotaSettings, RateSettings, limits_of
 from steelyard.accounts.set_quotas import CREATED, NO_QUOTAS, CreationRate, SetQuotas, rates_of
@@ -121,7 +122,7 @@ class CreationRates:
         start = min(rate.rate.start(claim.created) for rate in rates)
         return frozenset().union(*(rate.kinds for rate in rates)), start
 
-    def shortages(self, claim: Claim, created: Sequence[Claim]) -> Sequence[Shortage]:
+    def shortages(self, claim: Claim, created: Creations) -> Sequence[Shortage]:
         """Return the rates that the claim is over, beside those that were created and not refused."""
         return [short for rate in self._concerning(claim) for short in _too_many(claim, created, rate)]
 
@@ -133,19 +134,13 @@ class CreationRates:
         ]
 
 
-def _too_many(claim: Claim, created: Sequence[Claim], creation: CreationRate) -> Iterator[Shortage]:
+def _too_many(claim: Claim, created: Creations, creation: CreationRate) -> Iterator[Shortage]:
     rate, start = creation.rate, creation.rate.start(claim.created)
-    counted = [
-        other
-        for other in created
-        if other.kind in creation.kinds
-        and (rate.principal == GLOBAL or other.account == claim.account)
-        and other.id != claim.id
-        and start <= other.created < claim.created + LATE
-    ]
-    single = [replace(other, quantities={rate.resource: "1"}) for other in (claim, *counted)]
+    of_all = rate.principal == GLOBAL
+    principal = GLOBAL if of_all else f"accounts/{claim.account}"
+    used = Decimal(created.count(creation.kinds, principal, start, claim.created + LATE, claim.id))
     within = f" within {rate.duration}"
-    if said := _said(single[0], single[1:], rate.principal, rate.resource, amount(rate.limit), within):
+    if said := _exceeded(Decimal(1), used, rate.principal, rate.resource, amount(rate.limit), within):
         yield Shortage(rate.principal, rate.resource, said, "Rate")
 
 
@@ -189,7 +184,14 @@ def _said(
     claim: Claim, counted: Sequence[Claim], principal: str, resource: str, limit: Decimal, within: str = ""
 ) -> str | None:
     """None where there is room."""
-    wanted, used = _taken(claim.quantities[resource]), usage(counted, resource)
+    wanted = _taken(claim.quantities[resource])
+    return _exceeded(wanted, usage(counted, resource), principal, resource, limit, within)
+
+
+def _exceeded(
+    wanted: Decimal, used: Decimal, principal: str, resource: str, limit: Decimal, within: str
+) -> str | None:
+    """None where there is room."""
     if total((used, wanted)) <= limit:
         return None
     whose = "Global" if principal == GLOBAL else "Account"

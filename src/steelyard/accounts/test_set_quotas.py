@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from steelyard.accounts.creations import Creations
 from steelyard.accounts.database import Claim
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL
 from steelyard.accounts.quotas import CreationRates, Quotas, QuotaSettings, Rates
@@ -88,15 +89,16 @@ def test_a_rate_of_creations_counts_what_was_created_before_and_nothing_older_th
     rate = quota("accounts/a", resource, "2", "Rate", duration="PT10M", lastTransitionTime=at(0))
     rates = CreationRates(in_force(rate))
     created = [claim(f"e{minute}", minute=minute) for minute in (-1, 1, 2, 3)]
-    (short,) = rates.shortages(created[3], created)
+    counted = Creations(created)
+    (short,) = rates.shortages(created[3], counted)
     assert short.message == "Account quota exceeded: evaluations created: 3/2 within 0:10:00"
     assert (short.principal, short.resource, short.flavor) == ("accounts/a", resource, "Rate")
-    assert rates.shortages(created[1], created) == []
+    assert rates.shortages(created[1], counted) == []
     assert rates.window(created[0]) is None, "it was created before the quota was set"
     assert rates.window(created[1]) == (frozenset({"Evaluation"}), at(-9))
     assert rates.window(claim("other", "b", 2)) is None
     assert rates.window(replace(created[1], kind="Report")) is None
     later = claim("later", minute=12.5)
-    assert rates.shortages(later, created) == [], "two of the four have left the window"
+    assert rates.shortages(later, counted) == [], "two of the four have left the window"
     of_all = CreationRates(in_force(quota(GLOBAL, "workflows.dyff.io/created", "3", "Rate", duration="PT1H")))
-    assert of_all.shortages(replace(later, kind="Report", account="b"), created) != []
+    assert of_all.shortages(replace(later, kind="Report", account="b"), counted) != []

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from steelyard.accounts.creations import Creations
 from steelyard.accounts.database import Claim, Claims
 from steelyard.accounts.quotas import NO_CREATION_RATES, CreationRates, Rates
 from steelyard.schema.status import failure_status
@@ -82,8 +83,8 @@ class Scheduler:
             chunk = waiters[start : start + CHUNK]
             known = await known_claims(self._claims, {need.id for waiter in chunk for need in waiter.needs})
             obstacles |= self._observed.find_obstacles(chunk, known)
-            obstacles |= await self._excessive_creations(chunk)
             await asyncio.sleep(0)
+        obstacles |= await self._excessive_creations(waiters)
         context = AdmissionContext(
             list(self._observed.held.values()), self._observed.turns, now, self._backfill
         )
@@ -98,25 +99,41 @@ class Scheduler:
         """Return the ends of entities that were created beyond a rate. They hold nothing, and count for no other."""
         waiting = self._observed.waiting.keys()
         self._accepted &= waiting
+        windows = {
+            waiter.claim.id: window
+            for waiter in waiters
+            if waiter.claim.id not in self._accepted and (window := self._creations.window(waiter.claim))
+        }
+        created = await self._counted_creations(list(windows.values()))
         refused: dict[str, Decision] = {}
         # In the order of creation: a refused one leaves room for those after it.
-        for waiter in sorted(waiters, key=lambda waiter: (waiter.claim.created, waiter.claim.id)):
-            claim, window = waiter.claim, self._creations.window(waiter.claim)
-            if window is None or claim.id in self._accepted:
-                self._accepted.add(claim.id)
-                continue
-            created = [
-                other
-                for other in await self._claims.created(*window)
-                # One whose turn has not come here does not count yet, whichever of the two was created first.
-                if other.reason != TOO_MANY and (other.id in self._accepted or other.id not in waiting)
-            ]
-            if lacking := counting(claim, self._creations.shortages(claim, created)):
+        claims = sorted((waiter.claim for waiter in waiters), key=lambda claim: (claim.created, claim.id))
+        for number, claim in enumerate(claims, 1):
+            if number % CHUNK == 0:
+                await asyncio.sleep(0)
+            is_new = claim.id in windows
+            if is_new and (lacking := counting(claim, self._creations.shortages(claim, created))):
                 self._observed.free.pop(claim.id, None)
                 refused[claim.id] = Fail(failure_status(claim.kind), TOO_MANY, lacking[0].message)
             else:
                 self._accepted.add(claim.id)
+                if claim.reason != TOO_MANY:
+                    created.add(claim)
         return refused
+
+    async def _counted_creations(self, windows: Sequence[tuple[frozenset[str], datetime]]) -> Creations:
+        """Return what counts in the windows before a pass. Read once: a burst would read what it grows by each time."""
+        if not windows:
+            return Creations()
+        kinds = frozenset().union(*(kinds for kinds, _ in windows))
+        claims = await self._claims.created(kinds, min(start for _, start in windows))
+        waiting = self._observed.waiting.keys()
+        # One whose turn has not come here does not count yet, whichever was created first.
+        return Creations(
+            other
+            for other in claims
+            if other.reason != TOO_MANY and (other.id in self._accepted or other.id not in waiting)
+        )
 
     def _exceeding_rates(self, now: datetime) -> dict[str, Decision]:
         """Return decisions for claims that wait for a rate's window to pass: until then they take no capacity."""

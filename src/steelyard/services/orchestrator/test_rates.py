@@ -1,19 +1,22 @@
 """Rates of admission, as the scheduler keeps to them."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from steelyard.accounts.database import Claim, Claims
 from steelyard.accounts.open import open_accounts_database
-from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings, Rates
+from steelyard.accounts.quotas import ADMITTED, GLOBAL, Quotas, QuotaSettings, Rates
+from steelyard.schema.quota import Quota, quota_id
 from steelyard.services.orchestrator.admission import Limits
 from steelyard.services.orchestrator.exemptions import ExemptingRates
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.observed import ObservedClaims
+from steelyard.services.orchestrator.rules import rules_of
 from steelyard.services.orchestrator.scheduler import Scheduler
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.simulation.entities import START, make_model
@@ -117,3 +120,35 @@ def test_a_workflow_may_ignore_rates(flavor: str, exempt: bool) -> None:
     one = claim("m2", account="acme", json=content)
     before = [claim(f"m{n}", account="acme", admitted_at=START) for n in range(2)]
     assert (not ExemptingRates(Rates(SETTINGS.rates)).shortages(one, before, at(1))) is exempt
+
+
+async def test_a_burst_reads_what_was_created_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each of them, a burst would take a time that grows with its square."""
+    many = {ADMITTED: "2000"}
+    resource = "models.dyff.io/created"
+    own = {
+        "id": quota_id(GLOBAL, resource, "Rate"),
+        "creationTime": START,
+        "status": "Ready",
+        "principal": GLOBAL,
+        "flavor": "Rate",
+    }
+    quota = Quota.parse({**own, "resource": resource, "limit": "700", "duration": "PT10M"})
+    bench.scheduler.revise(rules_of(QuotaSettings(everything=many, account=many), [quota]))
+    reads = 0
+    read = bench.claims.created
+
+    async def counted(*arguments: Any) -> Sequence[Claim]:
+        nonlocal reads
+        reads += 1
+        return await read(*arguments)
+
+    monkeypatch.setattr(bench.claims, "created", counted)
+    said = "Global quota exceeded: models created: 700/700 within 0:10:00"
+    for burst, refused in enumerate((0, 500)):
+        names = [f"burst-{burst}-{number:04}" for number in range(600)]
+        await bench.see(*(claim(name, created=at(1 + burst)) for name in names))
+        admitted, messages = await bench.turn(2 + burst)
+        assert reads == burst + 1
+        assert messages == [said] * refused
+        assert admitted == names[: 600 - refused], "the first ones come first"
