@@ -99,7 +99,7 @@ async def test_equal_requests_one_after_another_are_two(world: World) -> None:
 async def test_of_creates_at_once_one_notes_the_answers_before_them(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If each of them wrote the same rows, they would wait for each other's commits."""
+    """Tasks that all write the same rows would wait for each other's commits."""
     outbox, noted = world.engines.accounts_database.outbox, list[str]()
     answered = outbox.answered
 

@@ -137,7 +137,7 @@ async def test_the_outbox_keeps_to_the_contract(database: AccountsDatabase, case
 async def test_requests_that_come_at_once_share_their_commits(
     database: AccountsDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each with a commit of its own, an account's requests would wait for the commits of all before them."""
+    """Requests of an account would else wait for the commits of all before them, one after the other."""
     transactions = 0
     run = PostgresDatabase.write
 
@@ -156,7 +156,7 @@ async def test_requests_that_come_at_once_share_their_commits(
 async def test_two_servers_that_accept_for_the_same_accounts_never_end_each_other(
     database: AccountsDatabase, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the order in which requests come, the locks of their accounts are taken in one order."""
+    """Locks of accounts are taken in one order, in whichever the requests come."""
     monkeypatch.setattr(postgresql_database, "TRIES", 1)  # a deadlock would be an error
     other = await open_accounts_database(url)
     accounts = [f"account {number}" for number in range(20)]

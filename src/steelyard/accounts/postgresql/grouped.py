@@ -94,7 +94,7 @@ class GroupedWrites:
         names = sorted({write.lock for write in group if write.lock is not None})
         locks: list[Statement] = [(_LOCKS, {"space": self._space, "names": names})] if names else []
         rows = await pipelined(connection, [*locks, *(write.statement for write in group)])
-        return [write.judge(found) for write, found in zip(group, rows[len(locks) :], strict=True)]
+        return [write.judge(given) for write, given in zip(group, rows[len(locks) :], strict=True)]
 
 
 def _is_of_one(error: Exception) -> bool:

@@ -80,8 +80,8 @@ class PostgresOutbox:
     async def add(
         self, row: OutboxRow, others: Sequence[OutboxRow] = (), *, window_seconds: float = 60
     ) -> OutboxRow:
-        def judge(found: Sequence[Any]) -> OutboxRow:
-            (first,) = found
+        def judge(rows: Sequence[Any]) -> OutboxRow:
+            (first,) = rows
             if row.server and not first.registered:
                 raise LeaseEnded(f"server {row.server}: its lease has ended")  # nothing is committed
             if first.command is None:

@@ -123,7 +123,7 @@ def test_a_workflow_may_ignore_rates(flavor: str, exempt: bool) -> None:
 
 
 async def test_a_burst_reads_what_was_created_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once for each of them, a burst would take a time that grows with its square."""
+    """Reads for each one would make a burst take a time that grows with its square."""
     many = {ADMITTED: "2000"}
     resource = "models.dyff.io/created"
     own = {
