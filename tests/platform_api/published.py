@@ -79,7 +79,7 @@ class Laboratory:
                 fields = self.analysis(self.make("Method"))
             case "Family":
                 fields = {"memberKind": "Dataset"}
-            case "UseCase":
+            case "UseCase" | "OCIArtifact":
                 fields = {}
             case "Pipeline":
                 fields = self.graph()

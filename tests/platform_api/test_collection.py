@@ -126,6 +126,7 @@ async def a_submission(world: World) -> Json:
 MAKE: dict[str, Make] = {
     "Dataset": lambda world: world.created("datasets", **dataset()),
     "Module": lambda world: world.created("modules", name="m", artifacts=dataset()["artifacts"]),
+    "OCIArtifact": lambda world: world.created("artifacts"),
     "Model": lambda world: world.created("models", **model()),
     "InferenceService": a_service,
     "InferenceSession": a_session,
@@ -149,6 +150,7 @@ READY = ("AuditProcedure", "Method", "Family", "UseCase", "Hazard", "Pipeline", 
 FIRST = {
     "Dataset": "WaitingForUpload",
     "Module": "WaitingForUpload",
+    "OCIArtifact": "WaitingForUpload",
     "Team": "WaitingForApproval",
     **dict.fromkeys(READY, "Ready"),
 }

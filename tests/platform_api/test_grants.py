@@ -190,7 +190,7 @@ class Subject:
             ):
                 fields = CREATE_REQUESTS[kind].model_fields.keys() - {"account", "securityContext"}
                 return {name: made[name] for name in fields if name in made}
-            case "Hazard":
+            case "Hazard" | "OCIArtifact":
                 return {}
             case "Measurement" | "SafetyCase":
                 return {**{name: made[name] for name in ("inputs", "scope")}, "method": made["method"]["id"]}

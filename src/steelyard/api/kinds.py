@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from steelyard.api.analyses.creation import measurement, safety_case
 from steelyard.api.analyses.routes import score_routes
+from steelyard.api.artifacts.creation import artifact
+from steelyard.api.artifacts.routes import artifact_routes
 from steelyard.api.audits.creation import audit, audit_procedure
 from steelyard.api.challenges.creation import challenge
 from steelyard.api.challenges.presentation import shown_challenges
@@ -60,6 +62,7 @@ class Kind:
 KINDS = (
     Kind("Dataset", dataset, uploads=True, downloads=True),
     Kind("Module", module, uploads=True, downloads=True),
+    Kind("OCIArtifact", artifact, own_routes=artifact_routes),
     Kind("Model", model, uploads=True, workflow=True),
     Kind("InferenceService", inference_service, workflow=True),
     Kind(

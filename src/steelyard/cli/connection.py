@@ -26,6 +26,7 @@ FolderOption = Annotated[
 SHORT = {
     "ds": "datasets",
     "mod": "modules",
+    "art": "artifacts",
     "mdl": "models",
     "isvc": "inferenceservices",
     "isess": "inferencesessions",

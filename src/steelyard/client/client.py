@@ -53,6 +53,7 @@ from steelyard.schema.measurement import Measurement
 from steelyard.schema.method import Method
 from steelyard.schema.model import Model
 from steelyard.schema.module import Module
+from steelyard.schema.oci_artifact import OCIArtifact
 from steelyard.schema.pipeline import Pipeline
 from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.quota import StoredQuota
@@ -86,6 +87,7 @@ class Client:
         self.accounts = Accounts(Calls("accounts", Account), transport)
         self.datasets = Datasets(Calls("datasets", Dataset), transport)
         self.modules = Uploaded(Calls("modules", Module), transport)
+        self.artifacts = Collection(Calls("artifacts", OCIArtifact), transport)
         self.models = Uploaded(Calls("models", Model), transport)
         self.inferenceservices = Collection(Calls("inferenceservices", InferenceService), transport)
         self.inferencesessions = InferenceSessions(Calls("inferencesessions", InferenceSession), transport)
@@ -147,6 +149,7 @@ class AsyncClient:
         self.accounts = AsyncAccounts(Calls("accounts", Account), transport)
         self.datasets = AsyncDatasets(Calls("datasets", Dataset), transport)
         self.modules = AsyncUploaded(Calls("modules", Module), transport)
+        self.artifacts = AsyncCollection(Calls("artifacts", OCIArtifact), transport)
         self.models = AsyncUploaded(Calls("models", Model), transport)
         self.inferenceservices = AsyncCollection(Calls("inferenceservices", InferenceService), transport)
         self.inferencesessions = AsyncInferenceSessions(
