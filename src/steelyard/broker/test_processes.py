@@ -129,17 +129,21 @@ async def test_two_members_share_the_work_while_others_publish(tmp_path: Path) -
     await log.close()
 
 
-async def test_one_who_stalls_past_its_lease_is_succeeded_and_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def end_leases(log: Log) -> None:
+    """End every member's lease, as its 30 seconds would."""
+    await log.file.write(  # type: ignore[attr-defined]
+        lambda connection: connection.execute("UPDATE members SET renewed = renewed - 31")
+    )
+
+
+async def test_one_who_stalls_past_its_lease_is_succeeded_and_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     log = await open_log(f"sqlite:{path}")
     stalled = await log.inbox("group", EVENTS)
     await log.publish([message(f"k{n}", str(n)) for n in range(20)])
     batch = await stalled.batch(wait=0)
     assert len(batch.records) == 20
-    monkeypatch.setattr("steelyard.broker.sqlite.members.LEASE_SECONDS", 0.05)
-    await asyncio.sleep(0.06)
+    await end_leases(log)
     other = await log.inbox("group", EVENTS)
     await other.transact(await other.batch(wait=0), [message("k1", "other", STATE)])
     with pytest.raises(Fenced, match=r"workflows\.events.*another"):
@@ -162,9 +166,7 @@ async def test_a_process_that_was_stopped_in_the_middle_is_fenced(tmp_path: Path
         await asyncio.to_thread(stalled.stdout.readline)
         os.kill(stalled.pid, signal.SIGSTOP)
         await log.publish([message(f"k{number % 10}", str(number)) for number in range(60, 80)])
-        await log.file.write(  # type: ignore[attr-defined]
-            lambda connection: connection.execute("UPDATE members SET renewed = renewed - 31")
-        )
+        await end_leases(log)
         async with working(f"sqlite:{path}"):
             await until_said(log, 60)
             os.kill(stalled.pid, signal.SIGCONT)

@@ -159,7 +159,7 @@ async def test_rows_that_were_cut_short_are_asked_again() -> None:
             return cut_short(row)
         return await good_answer(row)
 
-    async with replica(answer) as server, asyncio.timeout(20):
+    async with replica(answer) as server, asyncio.timeout(60):
         plan = plan_of(spec)
         summary = await evaluate(plan, stores, Fixed({server.address}), epoch(1), make_world())
         manifest = await verify(plan, stores.dataset, stores.output, epoch(2))
@@ -177,7 +177,7 @@ async def test_a_row_that_is_always_cut_short_has_no_answer() -> None:
     async def answer(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         return cut_short(row) if row["number"] == 1 else await good_answer(row)
 
-    async with replica(answer) as server, asyncio.timeout(20):
+    async with replica(answer) as server, asyncio.timeout(60):
         await evaluate(plan_of(spec), stores, Fixed({server.address}), epoch(1), make_world())
     (error,) = await error_rows(stores.output)
     assert (error["_index_"], error["reason"]) == (1, "RetriesExhausted")
@@ -192,7 +192,7 @@ async def test_the_manifest_counts_reasons_that_nobody_knows() -> None:
         odd = {"finish_reason": "budget"} if row["number"] < 2 else {}
         return json_answer({"text": f"answer {row['number']}", "score": row["number"] / 2, **odd})
 
-    async with replica(answer) as server, asyncio.timeout(20):
+    async with replica(answer) as server, asyncio.timeout(60):
         plan = plan_of(make_spec())
         await evaluate(plan, stores, Fixed({server.address}), epoch(1), make_world())
         manifest = await verify(plan, stores.dataset, stores.output, epoch(2))

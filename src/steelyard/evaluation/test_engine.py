@@ -89,12 +89,17 @@ async def test_a_second_attempt_asks_for_nothing_that_is_there(stores: Stores) -
 
 
 async def test_no_more_calls_are_in_flight_than_allowed(stores: Stores) -> None:
-    async def slow(row: Mapping[str, JsonValue]) -> web.StreamResponse:
-        await asyncio.sleep(0.005)
+    both_full = asyncio.Event()
+
+    async def until_full(row: Mapping[str, JsonValue]) -> web.StreamResponse:
+        if one.in_flight == two.in_flight == 3:
+            both_full.set()
+        await both_full.wait()
+        await asyncio.sleep(0.005)  # for calls that should not come
         return await good_answer(row)
 
     await write_dataset(stores.dataset, 60)
-    async with replica(slow) as one, replica(slow) as two:
+    async with replica(until_full) as one, replica(until_full) as two:
         await run(stores, make_spec(workersPerReplica=3), one, two)
     assert (one.peak, two.peak) == (3, 3)
 

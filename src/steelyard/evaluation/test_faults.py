@@ -208,7 +208,7 @@ async def test_a_replica_that_hangs_costs_only_its_calls_in_flight(stores: Store
             await asyncio.sleep(60)
         return await good_answer(row)
 
-    spec = spec_with(requestTimeoutSeconds=1, batchSize=10)
+    spec = spec_with(requestTimeoutSeconds=5, batchSize=10)
     await write_dataset(stores.dataset, 200)
     async with replica(hangs) as one, replica() as two:
         task = asyncio.create_task(run(stores, spec, one.address, two.address))

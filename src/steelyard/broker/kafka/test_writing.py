@@ -48,6 +48,8 @@ def test_a_client_that_does_not_come_back_is_given_up(monkeypatch: pytest.Monkey
         assert transactions._producer is None, "the next write begins with a producer of its own"
     finally:
         answered.set()
+    monkeypatch.setattr("steelyard.broker.kafka.writing.TRANSACTION_SECONDS", 60.0)
+    monkeypatch.setattr("steelyard.broker.kafka.writing.GRACE_SECONDS", 60.0)
     transactions._producer = clients[0]
     assert transactions.write([], Positions([], None)) == []
     assert done[-1] == "commit"
