@@ -122,10 +122,12 @@ async def consuming(log: MemoryLog, step: Echo) -> AsyncIterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("steelyard.broker.consume.WAIT_SECONDS", 3600.0)
         running = asyncio.create_task(consume(log, "group", EVENTS, step, stop=stop))
-        yield
-        stop.set()
-        async with asyncio.timeout(30):  # it does not sit a wait out
-            await running
+        try:
+            yield
+        finally:
+            stop.set()
+            async with asyncio.timeout(30):  # it does not sit a wait out
+                await running
 
 
 async def said(log: MemoryLog, *values: bytes) -> None:

@@ -131,9 +131,11 @@ async def listening(server: Misbehaving) -> AsyncIterator[set[str]]:
         await asyncio.start_server(lambda r, w, port=port: server.serve(port, r, w), "127.0.0.1", 0)  # type: ignore[misc]
         for port in range(2)
     ]
-    yield {f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}" for listener in listeners}
-    for listener in listeners:
-        listener.close()
+    try:
+        yield {f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}" for listener in listeners}
+    finally:
+        for listener in listeners:
+            listener.close()
 
 
 @pytest.mark.parametrize(

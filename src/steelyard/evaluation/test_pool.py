@@ -35,8 +35,10 @@ async def pool(
     )
     for address in addresses:
         pool.add(address)
-    yield pool
-    await pool.close()
+    try:
+        yield pool
+    finally:
+        await pool.close()
 
 
 def now() -> float:

@@ -57,10 +57,12 @@ class Silent:
 @asynccontextmanager
 async def listening(server: Silent) -> AsyncIterator[int]:
     async with await asyncio.start_server(server.answer, "127.0.0.1", 0) as listener:
-        yield listener.sockets[0].getsockname()[1]
-        server.ended.set()
-        if hasattr(listener, "close_clients"):  # from Python 3.13 on
-            listener.close_clients()
+        try:
+            yield listener.sockets[0].getsockname()[1]
+        finally:
+            server.ended.set()
+            if hasattr(listener, "close_clients"):  # from Python 3.13 on
+                listener.close_clients()
 
 
 def variables(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
