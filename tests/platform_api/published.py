@@ -46,7 +46,9 @@ class Laboratory:
     def post(self, path: str, **fields: Any) -> Json:
         """Create something by the API itself, without the published client."""
         body = {"account": ACCOUNT, **fields}
-        answer = httpx.post(f"{self.platform.url}/{path}", json=body, headers=self.platform.headers)
+        answer = httpx.post(
+            f"{self.platform.url}/{path}", json=body, headers=self.platform.headers, timeout=60
+        )
         assert answer.status_code == 200, answer.text
         made: Json = answer.json()
         return made

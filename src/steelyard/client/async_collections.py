@@ -12,6 +12,7 @@ from steelyard.client.calls import Calls, Grants, Request, Workflow
 from steelyard.client.collections import (
     WAIT_SECONDS,
     Accounts,
+    Artifacts,
     Collection,
     Datasets,
     Families,
@@ -40,6 +41,7 @@ from steelyard.schema.curve import Curve
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.family import Family
 from steelyard.schema.inference_session import InferenceSession
+from steelyard.schema.oci_artifact import OCIArtifact
 from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.quota import StoredQuota
 from steelyard.schema.safety_case import SafetyCase
@@ -178,6 +180,12 @@ class AsyncInferenceSessions(AsyncCollection[InferenceSession]):
 
     async def infer(self, id: str, endpoint: str, body: Any, *, token: str | None = None) -> Any:
         return await self._transport.run(self._flows.infer(id, endpoint, body, token))
+
+
+@documented_by(Artifacts)
+class AsyncArtifacts(AsyncCollection[OCIArtifact]):
+    async def finalize(self, id: str) -> None:
+        await self._transport.send(self._calls.finalize(id))
 
 
 @documented_by(Families)

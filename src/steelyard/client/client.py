@@ -8,6 +8,7 @@ import httpx
 from steelyard.client.async_challenges import AsyncChallenges, AsyncSubmissions, AsyncTeams
 from steelyard.client.async_collections import (
     AsyncAccounts,
+    AsyncArtifacts,
     AsyncBackup,
     AsyncCollection,
     AsyncDatasets,
@@ -24,6 +25,7 @@ from steelyard.client.challenge_calls import ChallengeCalls, SubmissionCalls, Te
 from steelyard.client.challenges import Challenges, Submissions, Teams
 from steelyard.client.collections import (
     Accounts,
+    Artifacts,
     Backup,
     Collection,
     Datasets,
@@ -87,7 +89,7 @@ class Client:
         self.accounts = Accounts(Calls("accounts", Account), transport)
         self.datasets = Datasets(Calls("datasets", Dataset), transport)
         self.modules = Uploaded(Calls("modules", Module), transport)
-        self.artifacts = Collection(Calls("artifacts", OCIArtifact), transport)
+        self.artifacts = Artifacts(Calls("artifacts", OCIArtifact), transport)
         self.models = Uploaded(Calls("models", Model), transport)
         self.inferenceservices = Collection(Calls("inferenceservices", InferenceService), transport)
         self.inferencesessions = InferenceSessions(Calls("inferencesessions", InferenceSession), transport)
@@ -149,7 +151,7 @@ class AsyncClient:
         self.accounts = AsyncAccounts(Calls("accounts", Account), transport)
         self.datasets = AsyncDatasets(Calls("datasets", Dataset), transport)
         self.modules = AsyncUploaded(Calls("modules", Module), transport)
-        self.artifacts = AsyncCollection(Calls("artifacts", OCIArtifact), transport)
+        self.artifacts = AsyncArtifacts(Calls("artifacts", OCIArtifact), transport)
         self.models = AsyncUploaded(Calls("models", Model), transport)
         self.inferenceservices = AsyncCollection(Calls("inferenceservices", InferenceService), transport)
         self.inferencesessions = AsyncInferenceSessions(

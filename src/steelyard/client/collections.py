@@ -29,6 +29,7 @@ from steelyard.schema.curve import Curve
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.family import Family
 from steelyard.schema.inference_session import InferenceSession
+from steelyard.schema.oci_artifact import OCIArtifact
 from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.quota import StoredQuota
 from steelyard.schema.safety_case import SafetyCase
@@ -200,6 +201,14 @@ class InferenceSessions(Collection[InferenceSession]):
         unchanged: pipelines of the service's interface are not applied.
         """
         return self._transport.run(self._flows.infer(id, endpoint, body, token))
+
+
+class Artifacts(Collection[OCIArtifact]):
+    """Artifacts: what a client of registries pushes to `artifacts/<id>`."""
+
+    def finalize(self, id: str) -> None:
+        """Finish the push: the platform checks that all is there, and it never changes from then on."""
+        self._transport.send(self._calls.finalize(id))
 
 
 class Families(Collection[Family]):

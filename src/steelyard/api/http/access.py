@@ -3,6 +3,8 @@
 The token's grants count; of an account's token, only as far as the account's permissions reach now.
 """
 
+import base64
+import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -36,7 +38,12 @@ class Public:
     """Anybody may call the route: its answer tells nothing about an account."""
 
 
-Check = Grant | Administrator | Signed | Public
+@dataclass(frozen=True)
+class Authenticated:
+    """The token has to count, and needs no grant."""
+
+
+Check = Grant | Administrator | Authenticated | Signed | Public
 """The check of a route: who may call it."""
 
 
@@ -83,15 +90,32 @@ class Access:
         return covers(self._authenticated.grants, grants)
 
 
-async def authenticate(tokens: Tokens, headers: Sequence[tuple[bytes, bytes]], now: datetime) -> Access:
-    """Return the rights of a request's bearer token, from its raw headers. Raises NoToken."""
+async def authenticate(
+    tokens: Tokens, headers: Sequence[tuple[bytes, bytes]], now: datetime, *, basic: bool = False
+) -> Access:
+    """Return the rights of a request's bearer token, from its raw headers. Raises NoToken.
+
+    With `basic`, the token may also be the password of a user of any name, as clients of registries send it.
+    """
     for name, value in headers:
         if name == b"authorization":
             scheme, _, token = value.decode("latin-1").partition(" ")
-            if scheme.lower() != "bearer" or not token:
+            if basic and scheme.lower() == "basic":
+                token = _password(token)
+            elif scheme.lower() != "bearer":
+                token = ""
+            if not token:
                 raise NoToken("Authorization: should be 'Bearer' and a token")
             try:
                 return Access(await tokens.authenticate(token, now))
             except Unauthenticated as error:
                 raise NoToken(str(error)) from error
     raise NoToken("Authorization: is missing; it should be 'Bearer' and a token")
+
+
+def _password(credentials: str) -> str:
+    """Return the password of `Basic` credentials; empty if they are none."""
+    try:
+        return base64.b64decode(credentials, validate=True).decode().partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return ""

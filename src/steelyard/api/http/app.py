@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from steelyard.accounts.database import AccountsDatabaseError
-from steelyard.api.http.access import Access, Administrator, Grant, authenticate
+from steelyard.api.http.access import Access, Administrator, Authenticated, Grant, authenticate
 from steelyard.api.http.access_log import CALLER, record_access
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import (
@@ -33,6 +33,8 @@ from steelyard.api.http.routing import Match, Route, Router
 from steelyard.api.inference_sessions.replicas import Replicas
 from steelyard.api.kinds import KINDS
 from steelyard.api.platform import Api, Platform
+from steelyard.api.registry.errors import PREFIX, registry_response
+from steelyard.api.registry.routes import registry_routes
 from steelyard.api.routes import routes
 from steelyard.broker.log import LogError
 from steelyard.disk_space import no_room
@@ -63,7 +65,7 @@ class App:
     def __init__(self, api: Api, timer: Callable[[], float] = time.perf_counter) -> None:
         self.api = api
         self._timer = timer
-        self.router = Router(routes())
+        self.router = Router([*routes(), *registry_routes()])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
@@ -194,13 +196,20 @@ class App:
                 raise NotImplementedYet(f"{first} are not served here yet")
             raise NotFound(f"there is no {scope['path']}")
         check = match.route.check
-        if not isinstance(check, Grant | Administrator):
+        if not isinstance(check, Grant | Administrator | Authenticated):
             return _NO_CALLER
-        access = await authenticate(self.api.tokens, scope["headers"], self.api.platform.clock())
+        access = await authenticate(
+            self.api.tokens,
+            scope["headers"],
+            self.api.platform.clock(),
+            basic=scope["path"].startswith(PREFIX),
+        )
         scope[CALLER] = access
         if isinstance(check, Administrator):
             if not access.administrator:
                 raise Forbidden("this takes an administrator's grant")
+            return access
+        if isinstance(check, Authenticated):
             return access
         # Only whether the caller may do this to anything at all: the handler checks the entity, once it is loaded.
         reach = access.scope(check.resource, check.function)
@@ -223,20 +232,26 @@ def make_app(platform: Platform, replicas: Replicas | None = None) -> App:
 
 def answer_to(error: Exception, path: str) -> Response:
     """Return the response to a request that raised an error; errors that are not the request's go to the log."""
+    known = _known(error, path)
+    return registry_response(known) if path.startswith(PREFIX) else known.response()
+
+
+def _known(error: Exception, path: str) -> ApiError:
+    """Return the error as one that the API answers."""
     if isinstance(error, ApiError):
-        return error.response()
+        return error
     if no_room(error):
         _log.warning("%s: %s", path, error)
         detail = f"no room is left on the platform's disk, and nothing was accepted: {error}"
-        return Unavailable(detail, retry_after=NO_ROOM_RETRY_SECONDS).response()
+        return Unavailable(detail, retry_after=NO_ROOM_RETRY_SECONDS)
     # Before the engines' errors, of which these are a kind: the engine works, and would refuse the same again.
     if isinstance(error, ContentError):
-        return _content_refused(error, path).response()
+        return _content_refused(error, path)
     if isinstance(error, _ENGINES):
         _log.warning("%s: %s", path, error)
-        return Unavailable(f"an engine does not answer: {error}").response()
+        return Unavailable(f"an engine does not answer: {error}")
     _log.exception("%s failed", path, exc_info=error)
-    return ApiError("the API failed; its log says why").response()
+    return ApiError("the API failed; its log says why")
 
 
 def _content_refused(error: ContentError, path: str) -> ApiError:

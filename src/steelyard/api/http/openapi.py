@@ -11,7 +11,7 @@ from pydantic_core import core_schema
 from starlette.routing import compile_path
 
 from steelyard import __version__
-from steelyard.api.http.access import Administrator, Grant, Public, Signed
+from steelyard.api.http.access import Administrator, Authenticated, Grant, Public, Signed
 from steelyard.api.http.errors import JSON
 from steelyard.api.http.routing import Route
 from steelyard.types import Json
@@ -84,6 +84,8 @@ def check_text(route: Route) -> str:
             return f"{resource}/{function}"
         case Administrator():
             return "an administrator's grant"
+        case Authenticated():
+            return "any token"
         case Signed():
             return "a signed URL"
         case Public():

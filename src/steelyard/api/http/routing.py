@@ -15,7 +15,7 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import JSON
 
 ANY = "*/*"
-Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "WEBSOCKET"]
+Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "WEBSOCKET"]
 Handler = Callable[[RequestContext], Awaitable[Response]]
 
 

@@ -1,0 +1,34 @@
+"""The end of the pushes to an artifact: what the registry has of it is whole, and stays as it is."""
+
+from starlette.responses import Response
+
+from steelyard.api.datasets.creation import WAITING_FOR_UPLOAD
+from steelyard.api.entities.loading import load
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.errors import Conflict, Invalid
+from steelyard.api.http.responses import value_response
+from steelyard.api.registry.manifests import missing
+from steelyard.api.registry.repository import Repository
+from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus
+
+
+async def finalize(context: RequestContext) -> Response:
+    """Null; the artifact is ready. A repeat answers the same."""
+    entity = await load(context)
+    if entity.status == WAITING_FOR_UPLOAD:
+        lacking = await missing(Repository(entity.id, context.api.platform.store))
+        if lacking is not None:
+            raise Invalid(f"artifact: {lacking}", field="artifact")
+        patch = StatusPatch(status="Ready", reason=None, message=None)
+        data = StatusData(id=entity.id, kind=entity.kind, attributes=patch)
+        try:
+            await context.api.commands.edit(
+                UpdateEntityStatus(data=data), context.command_origin(), context.now
+            )
+        except Conflict:
+            # Another request may have finalized it at the same time: that is no error.
+            if (await load(context)).status != "Ready":
+                raise
+    elif entity.status != "Ready":
+        raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}")
+    return value_response(None)

@@ -1,0 +1,166 @@
+"""Manifests, by tag and by digest, and the list of tags.
+
+A manifest's object is its media type, a line break, and its bytes as they were pushed. It is written before its tag,
+so a tag always leads to a manifest that is there.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import orjson
+from starlette.responses import Response
+
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.responses import value_response
+from steelyard.api.registry.errors import (
+    DigestInvalid,
+    ManifestBlobUnknown,
+    ManifestInvalid,
+    ManifestUnknown,
+    TagInvalid,
+    TooMany,
+)
+from steelyard.api.registry.repository import MANIFEST_BYTES, MOST_TAGS, Repository, readable, writable
+from steelyard.storage.store import ObjectMissing
+
+_MEDIA = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}/[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}")
+_MOST_DESCRIPTORS = 10_000
+
+
+async def get(context: RequestContext) -> Response:
+    """The manifest, byte for byte as it was pushed."""
+    repository = await readable(context)
+    digest = await _digest(repository, context.values["reference"])
+    media, content = await _read(repository, digest)
+    headers = {
+        "Content-Length": str(len(content)),
+        "Content-Type": media,
+        "Docker-Content-Digest": digest,
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(b"" if context.request.method == "HEAD" else content, headers=headers)
+
+
+async def put(context: RequestContext) -> Response:
+    """The manifest, durable; what it names has to be there before."""
+    repository, reference = await writable(context), context.values["reference"]
+    content = b"".join([piece async for piece in context.stream(MANIFEST_BYTES)])
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    named = ":" not in reference
+    if named:
+        key = repository.tag(reference)
+    elif repository.manifest(reference) != repository.manifest(digest):
+        raise DigestInvalid(f"digest: is {reference}, and the content has {digest}")
+    manifest = _parsed(content)
+    media = context.headers.get("content-type", "").partition(";")[0].strip() or str(
+        manifest.get("mediaType", "")
+    )
+    if not _MEDIA.fullmatch(media):
+        raise ManifestInvalid("Content-Type: should be the media type of the manifest")
+    await _check_content(repository, manifest)
+    if named and len(tags := await repository.tags()) >= MOST_TAGS and reference not in tags:
+        raise TooMany(f"the artifact has {MOST_TAGS} tags, and no more are allowed")
+    await repository.store.put(repository.manifest(digest), media.encode() + b"\n" + content)
+    if named:
+        await repository.store.put(key, digest.encode())
+    headers = {"Location": f"{repository.path}/manifests/{digest}", "Docker-Content-Digest": digest}
+    return Response(status_code=201, headers=headers)
+
+
+async def delete(context: RequestContext) -> Response:
+    """Accepted: the tag is gone, or the manifest of a digest with all of its tags."""
+    repository, reference = await writable(context), context.values["reference"]
+    digest = await _digest(repository, reference)
+    if ":" not in reference:
+        await repository.store.delete(repository.tag(reference))
+        return Response(status_code=202)
+    if not await repository.has(repository.manifest(digest)):
+        raise ManifestUnknown(f"there is no manifest {reference}")
+    for tag in await repository.tags():
+        if await _digest(repository, tag) == digest:
+            await repository.store.delete(repository.tag(tag))
+    await repository.store.delete(repository.manifest(digest))
+    return Response(status_code=202)
+
+
+async def tags(context: RequestContext) -> Response:
+    """The tags in order: at most `n`, after the tag `last`."""
+    repository = await readable(context)
+    asked, last = context.query.get("n", str(MOST_TAGS)), context.query.get("last", "")
+    if not re.fullmatch(r"[0-9]{1,9}", asked):
+        raise TagInvalid("n: should be a number of tags")
+    limit = min(int(asked), MOST_TAGS)
+    after = [tag for tag in await repository.tags() if tag > last]
+    page = after[:limit]
+    response = value_response({"name": f"artifacts/{repository.id}", "tags": page})
+    if page and len(after) > limit:
+        response.headers["Link"] = (
+            f'<{repository.path}/tags/list?n={limit}&last={quote(page[-1])}>; rel="next"'
+        )
+    return response
+
+
+async def missing(repository: Repository) -> str | None:
+    """Return what keeps the content of an artifact from being whole; None if it is."""
+    if not await repository.tags():
+        return "nothing has been pushed: the repository has no tag"
+    async for digest in repository.manifests():
+        try:
+            await _check_content(repository, _parsed((await _read(repository, digest))[1]))
+        except ManifestBlobUnknown as error:
+            return error.detail
+    return None
+
+
+async def _digest(repository: Repository, reference: str) -> str:
+    """Return the digest of a tag, or the digest itself. Raises ManifestUnknown, TagInvalid, DigestInvalid."""
+    if ":" in reference:
+        repository.manifest(reference)
+        return reference
+    try:
+        return (await repository.store.get(repository.tag(reference))).decode()
+    except ObjectMissing as error:
+        raise ManifestUnknown(f"there is no tag {reference}") from error
+
+
+async def _read(repository: Repository, digest: str) -> tuple[str, bytes]:
+    """Return media type and bytes. Raises ManifestUnknown."""
+    try:
+        media, _, content = (await repository.store.get(repository.manifest(digest))).partition(b"\n")
+    except ObjectMissing as error:
+        raise ManifestUnknown(f"there is no manifest {digest}") from error
+    return media.decode(), content
+
+
+def _parsed(content: bytes) -> dict[str, object]:
+    try:
+        manifest = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise ManifestInvalid(f"the manifest is not JSON: {error}") from error
+    if not isinstance(manifest, dict) or manifest.get("schemaVersion") != 2:
+        raise ManifestInvalid("the manifest should be a JSON object with schemaVersion 2")
+    return manifest
+
+
+async def _check_content(repository: Repository, manifest: dict[str, object]) -> None:
+    """Raise ManifestBlobUnknown if something is missing that the manifest names, ManifestInvalid, DigestInvalid."""
+    for digest in dict.fromkeys(_digests(manifest, "layers")) | dict.fromkeys(_digests(manifest, "config")):
+        if not await repository.has(repository.blob(digest)):
+            raise ManifestBlobUnknown(f"the manifest names blob {digest}, which is not there")
+    for digest in dict.fromkeys(_digests(manifest, "manifests")):
+        if not await repository.has(repository.manifest(digest)):
+            raise ManifestBlobUnknown(f"the index names manifest {digest}, which is not there")
+
+
+def _digests(manifest: dict[str, object], field: str) -> Iterator[str]:
+    value = manifest.get(field)
+    descriptors = value if isinstance(value, list) else [] if value is None else [value]
+    if len(descriptors) > _MOST_DESCRIPTORS:
+        raise ManifestInvalid(f"{field}: has more than {_MOST_DESCRIPTORS} entries")
+    for descriptor in descriptors:
+        if not isinstance(descriptor, dict) or not isinstance(digest := descriptor.get("digest"), str):
+            raise ManifestInvalid(f"{field}: should have descriptors with a digest")
+        if not descriptor.get("urls"):  # content of another place, which is not pushed
+            yield digest

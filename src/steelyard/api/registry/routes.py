@@ -1,0 +1,43 @@
+"""The routes of the registry. They are a table of their own: their protocol is not that of the API's document."""
+
+from collections.abc import Iterator
+
+from starlette.responses import Response
+
+from steelyard.api.http.access import Authenticated, Grant
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.responses import value_response
+from steelyard.api.http.routing import Route
+from steelyard.api.registry import blobs, manifests, uploads
+
+_PULL, _PUSH = Grant("artifacts", "data"), Grant("artifacts", "create")
+_ONE = "/v2/artifacts/{id}"
+
+
+def registry_routes() -> Iterator[Route]:
+    """Yield every route of the registry."""
+    yield Route("GET", "/v2/", Authenticated(), _ping, "Whether the token counts")
+    blob, manifest = f"{_ONE}/blobs/{{digest}}", f"{_ONE}/manifests/{{reference}}"
+    yield Route("GET", blob, _PULL, blobs.get, "Get a blob")
+    yield Route("HEAD", blob, _PULL, blobs.get, "Whether there is a blob")
+    yield Route("DELETE", blob, _PUSH, blobs.delete, "Delete a blob")
+    yield Route("GET", manifest, _PULL, manifests.get, "Get a manifest")
+    yield Route("HEAD", manifest, _PULL, manifests.get, "Whether there is a manifest")
+    yield Route("PUT", manifest, _PUSH, manifests.put, "Push a manifest")
+    yield Route("DELETE", manifest, _PUSH, manifests.delete, "Delete a manifest or a tag")
+    yield Route("GET", f"{_ONE}/tags/list", _PULL, manifests.tags, "List the tags")
+    # Clients write the address of new uploads with and without a slash at its end.
+    yield Route("POST", f"{_ONE}/blobs/uploads/", _PUSH, uploads.begin, "Begin an upload")
+    yield Route("POST", f"{_ONE}/blobs/uploads", _PUSH, uploads.begin, "Begin an upload")
+    upload = f"{_ONE}/blobs/uploads/{{upload}}"
+    yield Route("GET", upload, _PUSH, uploads.progress, "How far an upload is")
+    yield Route("PATCH", upload, _PUSH, uploads.append, "Upload a chunk")
+    yield Route("PUT", upload, _PUSH, uploads.finish, "Finish an upload")
+    yield Route("DELETE", upload, _PUSH, uploads.cancel, "Give up an upload")
+
+
+async def _ping(context: RequestContext) -> Response:
+    """An empty object: this is a registry, and it knows the caller."""
+    response = value_response({})
+    response.headers["Docker-Distribution-API-Version"] = "registry/2.0"
+    return response

@@ -1,0 +1,228 @@
+"""Uploads of blobs: in chunks, which may be resumed after an interruption, and verified by digest at the end.
+
+Each chunk is an object of its own, named by where it begins and written only once. So a chunk counts only when it is
+durable, every API process knows how far an upload is, and of two chunks for the same place one is refused.
+"""
+
+import asyncio
+import hashlib
+import re
+import tempfile
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from starlette.responses import Response
+
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.errors import ApiError, TooLarge, Unavailable
+from steelyard.api.registry.errors import (
+    DigestInvalid,
+    SizeInvalid,
+    TooMany,
+    UploadInvalid,
+    UploadUnknown,
+)
+from steelyard.api.registry.ranges import chunk_range
+from steelyard.api.registry.repository import Repository, hex_of, other, writable
+from steelyard.storage.store import ObjectExists, ObjectInfo, StorageFull
+
+MOST_UPLOADS = 100
+"""Maximum unfinished uploads of a repository."""
+MOST_CHUNKS = 10_000
+"""Maximum chunks of an upload."""
+_PIECE_BYTES = 4 << 20
+_BEGUN = "begun"
+_ID = re.compile(r"[0-9a-f]{32}")
+_REPOSITORY = "artifacts/"
+
+
+async def begin(context: RequestContext) -> Response:
+    """A new upload; with `mount` the blob of another artifact, with `digest` the blob of the body."""
+    repository = await writable(context)
+    mounted = await _mounted(context, repository)
+    if mounted is not None:
+        return mounted
+    digest = context.query.get("digest")
+    if digest is not None:
+        hex_of(digest)
+    unfinished = [
+        info async for info in repository.store.list(repository.uploads) if info.key.endswith(_BEGUN)
+    ]
+    if len(unfinished) >= MOST_UPLOADS:
+        raise TooMany(f"the artifact has {MOST_UPLOADS} unfinished uploads: finish or cancel one of them")
+    upload = context.api.platform.new_id()
+    await repository.store.create(repository.chunks(upload) + _BEGUN, b"")
+    if digest is None:
+        return _progress(repository, upload, 0, 202)
+    await _append(context, repository, upload, [])
+    return await _finish(context, repository, upload, digest)
+
+
+async def progress(context: RequestContext) -> Response:
+    """How far an upload is: the next chunk begins there."""
+    repository = await writable(context)
+    upload, chunks = await _upload(context, repository)
+    return _progress(repository, upload, _end(chunks), 204)
+
+
+async def append(context: RequestContext) -> Response:
+    """The next chunk of an upload, durable."""
+    repository = await writable(context)
+    upload, chunks = await _upload(context, repository)
+    return _progress(repository, upload, await _append(context, repository, upload, chunks), 202)
+
+
+async def finish(context: RequestContext) -> Response:
+    """The blob, verified and durable; the body may be its last chunk."""
+    repository = await writable(context)
+    digest = context.query.get("digest", "")
+    hex_of(digest)
+    upload, chunks = await _upload(context, repository)
+    await _append(context, repository, upload, chunks)
+    return await _finish(context, repository, upload, digest)
+
+
+async def cancel(context: RequestContext) -> Response:
+    """No content: the upload is gone."""
+    repository = await writable(context)
+    upload, _ = await _upload(context, repository)
+    await _discard(repository, upload)
+    return Response(status_code=204)
+
+
+def blob_created(repository: Repository, digest: str) -> Response:
+    headers = {"Location": f"{repository.path}/blobs/{digest}", "Docker-Content-Digest": digest}
+    return Response(status_code=201, headers=headers)
+
+
+async def _mounted(context: RequestContext, repository: Repository) -> Response | None:
+    """Return the answer to a mount; None if the blob has to be uploaded after all, as the specification says."""
+    digest, source = context.query.get("mount"), context.query.get("from", "")
+    if digest is None or not source.startswith(_REPOSITORY):
+        return None
+    target = repository.blob(digest)
+    try:
+        key = (await other(context, source.removeprefix(_REPOSITORY))).blob(digest)
+    except ApiError:
+        return None  # nothing is told of what the caller may not see
+    if not await repository.has(key):
+        return None
+    await repository.store.copy(key, target)
+    return blob_created(repository, digest)
+
+
+async def _upload(context: RequestContext, repository: Repository) -> tuple[str, list[ObjectInfo]]:
+    """Return the path's upload and its chunks. Raises UploadUnknown."""
+    upload = context.values["upload"]
+    if not _ID.fullmatch(upload):
+        raise UploadUnknown("there is no such upload")
+    return upload, await _chunks(repository, upload)
+
+
+def _end(chunks: list[ObjectInfo]) -> int:
+    return sum(chunk.size for chunk in chunks)
+
+
+async def _append(
+    context: RequestContext, repository: Repository, upload: str, chunks: list[ObjectInfo]
+) -> int:
+    """Store the body as the next chunk; returns where the upload ends then."""
+    end, announced = _end(chunks), chunk_range(context.headers.get("content-range"))
+    if announced is not None and announced.start != end:
+        headers = {"Range": _range(end), "Location": _location(repository, upload)}
+        raise UploadInvalid(f"Content-Range: the next chunk should begin at byte {end}", headers=headers)
+    with _spool(context) as folder:
+        path = Path(folder, "chunk")
+        size = await _receive(context, path, context.api.platform.settings.file_bytes - end)
+        if announced is not None and size != len(announced):
+            raise SizeInvalid(f"Content-Range: announces {len(announced)} bytes, and the body has {size}")
+        if size:
+            if len(chunks) >= MOST_CHUNKS:
+                raise TooMany(f"the upload has {MOST_CHUNKS} chunks: begin anew, with larger ones")
+            try:
+                await repository.store.create_file(f"{repository.chunks(upload)}{end:020}", path)
+            except ObjectExists as error:
+                raise UploadInvalid("another chunk was uploaded for the same place") from error
+            except StorageFull as error:
+                raise Unavailable(f"the storage is full: {error}", retry_after=60) from error
+    return end + size
+
+
+async def _receive(context: RequestContext, path: Path, limit: int) -> int:
+    size = 0
+    with await asyncio.to_thread(path.open, "wb") as file:
+        async for piece in context.stream(limit):
+            await asyncio.to_thread(file.write, piece)
+            size += len(piece)
+    return size
+
+
+async def _finish(context: RequestContext, repository: Repository, upload: str, digest: str) -> Response:
+    """Verify the chunks together, and keep them as a blob."""
+    chunks = await _chunks(repository, upload)
+    if _end(chunks) > context.api.platform.settings.file_bytes:
+        raise TooLarge("the blob is larger than the setting api.file_bytes")
+    with _spool(context) as folder:
+        path = Path(folder, "blob")
+        found = await _joined(repository, chunks, path)
+        if found != digest:
+            await _discard(repository, upload)
+            raise DigestInvalid(f"digest: is {digest}, and the content has {found}; begin the upload anew")
+        try:
+            await repository.store.put_file(repository.blob(digest), path)
+        except StorageFull as error:
+            raise Unavailable(f"the storage is full: {error}", retry_after=60) from error
+    await _discard(repository, upload)
+    return blob_created(repository, digest)
+
+
+async def _chunks(repository: Repository, upload: str) -> list[ObjectInfo]:
+    """Return the chunks in their order. Raises UploadUnknown."""
+    listed = [info async for info in repository.store.list(repository.chunks(upload))]
+    chunks = [info for info in listed if not info.key.endswith(_BEGUN)]
+    if len(chunks) == len(listed):
+        raise UploadUnknown(f"there is no upload {upload}")
+    return chunks
+
+
+async def _joined(repository: Repository, chunks: list[ObjectInfo], path: Path) -> str:
+    """Write the chunks one after the other into a file; returns their digest."""
+    sha256 = hashlib.sha256()
+    with await asyncio.to_thread(path.open, "wb") as file:
+        for chunk in chunks:
+            for start in range(0, chunk.size, _PIECE_BYTES):
+                length = min(_PIECE_BYTES, chunk.size - start)
+                piece = await repository.store.get_range(chunk.key, start, length)
+                await asyncio.to_thread(sha256.update, piece)
+                await asyncio.to_thread(file.write, piece)
+    return f"sha256:{sha256.hexdigest()}"
+
+
+async def _discard(repository: Repository, upload: str) -> None:
+    """Remove an upload. The mark of its beginning goes first: without it, nothing else of it counts."""
+    prefix = repository.chunks(upload)
+    await repository.store.delete(prefix + _BEGUN)
+    for info in [info async for info in repository.store.list(prefix)]:
+        await repository.store.delete(info.key)
+
+
+def _spool(context: RequestContext) -> AbstractContextManager[str]:
+    spool = context.api.platform.settings.spool or None
+    return tempfile.TemporaryDirectory(dir=spool, prefix="steelyard-registry-")
+
+
+def _progress(repository: Repository, upload: str, end: int, status: int) -> Response:
+    headers = {
+        "Location": _location(repository, upload),
+        "Range": _range(end),
+        "Docker-Upload-UUID": upload,
+    }
+    return Response(status_code=status, headers=headers)
+
+
+def _location(repository: Repository, upload: str) -> str:
+    return f"{repository.path}/blobs/uploads/{upload}"
+
+
+def _range(end: int) -> str:
+    return f"0-{max(end - 1, 0)}"

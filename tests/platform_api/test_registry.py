@@ -1,0 +1,318 @@
+"""The registry of artifacts, over HTTP: a real client of registries pushes and pulls, and each rule by itself."""
+
+import hashlib
+import json
+import socket
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import oras.client
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.api.http.access import Authenticated, Grant
+from steelyard.api.http.routing import Route
+from steelyard.api.registry.routes import registry_routes
+from steelyard.client import Client
+from tests.platform_api.published import ACCOUNT, Laboratory, laboratory
+from tests.platform_api.world import World, grant
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+ROUTES = tuple(registry_routes())
+WITH_GRANT = tuple(route for route in ROUTES if isinstance(route.check, Grant))
+
+
+def digest_of(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+class Registry:
+    """One artifact's repository, and how it is asked."""
+
+    def __init__(self, lab: Laboratory) -> None:
+        self.lab = lab
+        self.root = lab.platform.url.removesuffix("/v0")
+        self.id = lab.make("OCIArtifact")
+        self.path = f"/v2/artifacts/{self.id}"
+
+    def ask(self, method: str, path: str, content: bytes = b"", **headers: str) -> httpx.Response:
+        address = path if path.startswith("/v2/") else f"{self.path}/{path}"
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        url, credentials = f"{self.root}{address}", ("anybody", self.lab.platform.token)
+        return httpx.request(method, url, content=content, headers=named, auth=credentials, timeout=60)
+
+    def begin(self) -> str:
+        answer = self.ask("POST", "blobs/uploads/")
+        assert answer.status_code == 202
+        return str(answer.headers["Location"])
+
+    def blob(self, content: bytes) -> str:
+        digest = digest_of(content)
+        answer = self.ask("PUT", f"{self.begin()}?digest={digest}", content)
+        assert (answer.status_code, answer.headers["Docker-Content-Digest"]) == (201, digest)
+        return digest
+
+    def manifest(self, *layers: str, config: str | None = None) -> bytes:
+        def descriptor(digest: str) -> dict[str, Any]:
+            return {"mediaType": "application/octet-stream", "digest": digest, "size": 1}
+
+        content = {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": descriptor(config or self.blob(b"{}")),
+            "layers": [descriptor(layer) for layer in layers],
+        }
+        return json.dumps(content).encode()
+
+    def push(self, reference: str, manifest: bytes) -> httpx.Response:
+        return self.ask("PUT", f"manifests/{reference}", manifest, Content_Type=MANIFEST)
+
+    def finalize(self) -> httpx.Response:
+        url = f"{self.root}/v0/artifacts/{self.id}/finalize"
+        return httpx.post(url, headers=self.lab.platform.headers, timeout=60)
+
+
+def code(answer: httpx.Response) -> tuple[int, str]:
+    (error,) = answer.json()["errors"]
+    assert error["message"]
+    return answer.status_code, error["code"]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+    with laboratory(tmp_path_factory.mktemp("registry")) as made:
+        yield made
+
+
+@pytest.fixture
+def registry(lab: Laboratory) -> Registry:
+    return Registry(lab)
+
+
+def test_a_client_of_registries_pushes_and_pulls(registry: Registry, tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(bytes(range(256)) * 40_000)
+    host = registry.root.removeprefix("http://")
+    client = oras.client.OrasClient(hostname=host, insecure=True, auth_backend="basic")
+    client.auth.set_basic_auth("unused", registry.lab.platform.token)
+    target = f"{host}/artifacts/{registry.id}:latest"
+    pushed = client.push(target=target, files=[str(tmp_path / "weights.bin")], disable_path_validation=True)
+    assert pushed.status_code == 201
+    assert client.get_tags(target) == ["latest"]
+    with Client(registry.lab.platform.url, registry.lab.platform.token) as ours:
+        ours.artifacts.finalize(registry.id)
+    assert registry.lab.api.artifacts.get(registry.id).status == "Ready"
+    (pulled,) = client.pull(target=target, outdir=str(tmp_path / "pulled"))
+    assert Path(pulled).read_bytes() == (tmp_path / "weights.bin").read_bytes()
+
+
+def test_a_finalized_artifact_stays_as_it_is(registry: Registry) -> None:
+    manifest = registry.manifest(registry.blob(b"layer"))
+    assert registry.push("latest", manifest).status_code == 201
+    assert registry.finalize().status_code == 200
+    assert registry.finalize().json() is None  # once more: the answer of the first may have been lost
+    assert code(registry.push("other", manifest)) == (403, "DENIED")
+    assert code(registry.ask("POST", "blobs/uploads/")) == (403, "DENIED")
+    assert code(registry.ask("DELETE", "manifests/latest")) == (403, "DENIED")
+    assert code(registry.ask("DELETE", f"blobs/{digest_of(b'layer')}")) == (403, "DENIED")
+    assert registry.ask("GET", "manifests/latest").content == manifest
+
+
+def test_only_what_is_whole_can_be_finalized(registry: Registry) -> None:
+    assert registry.finalize().status_code == 422
+    layer = registry.blob(b"layer")
+    assert registry.push("latest", registry.manifest(layer)).status_code == 201
+    assert registry.ask("DELETE", f"blobs/{layer}").status_code == 202
+    refused = registry.finalize()
+    assert refused.status_code == 422
+    assert layer in refused.json()["detail"]
+    registry.blob(b"layer")
+    assert registry.finalize().status_code == 200
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.binary(max_size=50), max_size=6), st.binary(max_size=20))
+def test_chunks_of_any_sizes_make_one_blob(lab: Laboratory, chunks: list[bytes], last: bytes) -> None:
+    registry = _shared(lab)
+    content, location, end = b"".join(chunks) + last, registry.begin(), 0
+    for chunk in chunks:
+        place = {"Content_Range": f"{end}-{end + len(chunk) - 1}"} if chunk else {}
+        answer = registry.ask("PATCH", location, chunk, **place)
+        end += len(chunk)
+        assert (answer.status_code, answer.headers["Range"]) == (202, f"0-{max(end - 1, 0)}")
+    assert registry.ask("GET", location).headers["Range"] == f"0-{max(end - 1, 0)}"
+    digest = digest_of(content)
+    assert registry.ask("PUT", f"{location}?digest={digest}", last).status_code == 201
+    assert registry.ask("GET", f"blobs/{digest}").content == content
+    assert registry.ask("HEAD", f"blobs/{digest}").headers["Content-Length"] == str(len(content))
+    assert code(registry.ask("GET", location)) == (404, "BLOB_UPLOAD_UNKNOWN")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.binary(max_size=40), st.binary(max_size=40))
+def test_content_of_another_digest_is_not_kept(lab: Laboratory, content: bytes, announced: bytes) -> None:
+    registry, digest = _shared(lab), digest_of(announced + b"never pushed")
+    answer = registry.ask("PUT", f"{registry.begin()}?digest={digest}", content)
+    assert code(answer) == (400, "DIGEST_INVALID")
+    assert registry.ask("HEAD", f"blobs/{digest}").status_code == 404
+
+
+@cache
+def _shared(lab: Laboratory) -> Registry:
+    """Return one repository for all examples."""
+    return Registry(lab)
+
+
+def test_an_upload_goes_on_after_its_connection_broke(registry: Registry) -> None:
+    location, content = registry.begin(), b"0123456789" * 1000
+    assert registry.ask("PATCH", location, content[:4000]).status_code == 202
+    address = urlsplit(registry.root)
+    with socket.create_connection((str(address.hostname), int(address.port or 0))) as broken:
+        head = (
+            f"PATCH {location} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {registry.lab.platform.token}\r\n"
+        )
+        broken.sendall(f"{head}Content-Length: 6000\r\n\r\n".encode() + content[4000:5000])
+    assert registry.ask("GET", location).headers["Range"] == "0-3999"
+    misplaced = registry.ask("PATCH", location, b"x", Content_Range="5000-5000")
+    assert code(misplaced) == (416, "BLOB_UPLOAD_INVALID")
+    assert misplaced.headers["Range"] == "0-3999"
+    assert registry.ask("PATCH", location, content[4000:], Content_Range="4000-9999").status_code == 202
+    digest = digest_of(content)
+    assert registry.ask("PUT", f"{location}?digest={digest}").status_code == 201
+    assert registry.ask("GET", f"blobs/{digest}").content == content
+
+
+def test_a_cancelled_upload_is_gone(registry: Registry) -> None:
+    location = registry.begin()
+    registry.ask("PATCH", location, b"content")
+    assert registry.ask("DELETE", location).status_code == 204
+    assert code(registry.ask("PATCH", location, b"content")) == (404, "BLOB_UPLOAD_UNKNOWN")
+    assert not list((registry.lab.folder / "storage" / "staging" / registry.id).rglob("*0"))
+
+
+def test_a_chunk_of_another_length_than_announced_is_refused(registry: Registry) -> None:
+    assert code(registry.ask("PATCH", registry.begin(), b"abc", Content_Range="0-9")) == (400, "SIZE_INVALID")
+
+
+def test_ranges_of_blobs(registry: Registry) -> None:
+    digest = registry.blob(b"0123456789")
+    part = registry.ask("GET", f"blobs/{digest}", Range="bytes=2-4")
+    assert (part.status_code, part.content, part.headers["Content-Range"]) == (206, b"234", "bytes 2-4/10")
+    assert code(registry.ask("GET", f"blobs/{digest}", Range="bytes=10-")) == (416, "UNSUPPORTED")
+    assert code(registry.ask("GET", f"blobs/{digest_of(b'none')}")) == (404, "BLOB_UNKNOWN")
+    assert code(registry.ask("GET", "blobs/sha256:1")) == (400, "DIGEST_INVALID")
+
+
+def test_a_blob_is_mounted_from_an_artifact_that_the_caller_may_read(registry: Registry) -> None:
+    source = Registry(registry.lab)
+    digest = source.blob(b"shared")
+    mount = f"blobs/uploads/?mount={digest}&from=artifacts/"
+    assert registry.ask("POST", f"{mount}{source.id}").status_code == 201
+    assert registry.ask("GET", f"blobs/{digest}").content == b"shared"
+    assert registry.ask("POST", f"{mount}{'0' * 32}").status_code == 202, "it has to be uploaded"
+
+
+def test_manifests_by_tag_and_digest(registry: Registry) -> None:
+    manifest = registry.manifest(registry.blob(b"layer"))
+    digest = digest_of(manifest)
+    for reference in ("v1", "v2", digest):
+        answer = registry.push(reference, manifest)
+        assert (answer.status_code, answer.headers["Docker-Content-Digest"]) == (201, digest)
+        got = registry.ask("GET", f"manifests/{reference}")
+        assert (got.content, got.headers["Content-Type"]) == (manifest, MANIFEST)
+        head = registry.ask("HEAD", f"manifests/{reference}")
+        assert (head.status_code, head.headers["Content-Length"]) == (200, str(len(manifest)))
+    assert registry.ask("DELETE", "manifests/v1").status_code == 202
+    assert code(registry.ask("GET", "manifests/v1")) == (404, "MANIFEST_UNKNOWN")
+    assert registry.ask("DELETE", f"manifests/{digest}").status_code == 202
+    assert registry.ask("GET", "tags/list").json()["tags"] == []
+    assert code(registry.ask("GET", f"manifests/{digest}")) == (404, "MANIFEST_UNKNOWN")
+
+
+def test_manifests_that_are_refused(registry: Registry) -> None:
+    missing = registry.manifest(digest_of(b"never pushed"))
+    assert code(registry.push("latest", missing)) == (404, "MANIFEST_BLOB_UNKNOWN")
+    assert code(registry.push("latest", b"{")) == (400, "MANIFEST_INVALID")
+    assert code(registry.push("latest", b'{"schemaVersion": 2, "layers": [1]}')) == (400, "MANIFEST_INVALID")
+    assert code(registry.push("-no", registry.manifest())) == (400, "TAG_INVALID")
+    assert code(registry.push(digest_of(b"other"), registry.manifest())) == (400, "DIGEST_INVALID")
+    assert code(registry.push("latest", b" " * (4 << 20) + b"{}")) == (413, "SIZE_INVALID")
+    assert registry.ask("GET", "tags/list").json() == {"name": f"artifacts/{registry.id}", "tags": []}
+
+
+def test_the_list_of_tags_in_pages(registry: Registry) -> None:
+    manifest, names = registry.manifest(), ["a", "b", "c", "d", "e"]
+    for name in reversed(names):
+        registry.push(name, manifest)
+    seen, path = [], "tags/list?n=2"
+    while True:
+        page = registry.ask("GET", path)
+        seen.append(page.json()["tags"])
+        if "Link" not in page.headers:
+            break
+        path = page.headers["Link"].partition(">")[0].removeprefix("<")
+    assert seen == [["a", "b"], ["c", "d"], ["e"]]
+    assert registry.ask("GET", "tags/list?last=c").json()["tags"] == ["d", "e"]
+    assert code(registry.ask("GET", "tags/list?n=x")) == (400, "TAG_INVALID")
+
+
+def test_a_deleted_artifact_has_no_repository(registry: Registry) -> None:
+    assert registry.push("latest", registry.manifest()).status_code == 201
+    registry.lab.api.artifacts.delete(registry.id)
+    assert code(registry.ask("GET", "manifests/latest")) == (404, "NAME_UNKNOWN")
+
+
+def test_who_has_no_token_is_asked_for_it(registry: Registry) -> None:
+    for headers in ({}, {"Authorization": "Basic !"}, {"Authorization": "Basic YTpi"}):
+        answer = httpx.get(f"{registry.root}/v2/", headers=headers, timeout=60)
+        assert code(answer) == (401, "UNAUTHORIZED")
+        assert answer.headers["WWW-Authenticate"].startswith("Basic ")
+    assert registry.ask("GET", "/v2/").json() == {}
+    # Only the registry takes a password.
+    url, credentials = f"{registry.root}/v0/artifacts", ("unused", registry.lab.platform.token)
+    assert httpx.get(url, auth=credentials, timeout=60).status_code == 401
+    assert code(registry.ask("GET", "/v2/other/name/tags/list")) == (404, "NAME_UNKNOWN")
+    assert code(registry.ask("POST", "/v2/")) == (405, "UNSUPPORTED")
+
+
+def test_every_route_of_the_registry_checks_its_caller() -> None:
+    assert [route.path for route in ROUTES if isinstance(route.check, Authenticated)] == ["/v2/"]
+    assert len(WITH_GRANT) == len(ROUTES) - 1
+    for route in WITH_GRANT:
+        assert isinstance(route.check, Grant)
+        reads = route.method in {"GET", "HEAD"} and "upload" not in route.path
+        assert route.check == Grant("artifacts", "data" if reads else "create"), route
+
+
+@pytest.mark.parametrize("route", WITH_GRANT, ids=lambda route: f"{route.method} {route.path}")
+async def test_each_route_with_each_grant(world: World, route: Route) -> None:
+    made = await world.created("artifacts")
+    assert isinstance(route.check, Grant)
+    needed, lacking = route.check.function, "create" if route.check.function == "data" else "data"
+    values = {"{id}": made["id"], "{digest}": digest_of(b""), "{reference}": "latest", "{upload}": "0" * 32}
+    path = route.path
+    for name, value in values.items():
+        path = path.replace(name, value)
+
+    async def asked(client: httpx.AsyncClient) -> int:
+        return (await client.request(route.method, f"http://api{path}")).status_code
+
+    assert await asked(world.client(None)) == 401
+    assert await asked(world.client("not.a.token")) == 401
+    assert await asked(await world.holder(grant("artifacts", [lacking], ["*"]))) == 403
+    assert await asked(await world.holder(grant("models", ["*"], ["*"]))) == 403
+    foreign = await world.holder(grant("artifacts", [needed], ["other"]))
+    response = await foreign.request(route.method, f"http://api{path}")
+    assert response.status_code == 404
+    if route.method != "HEAD":
+        assert code(response) == (404, "NAME_UNKNOWN")
+    allowed = await asked(await world.holder(grant("artifacts", [needed], ["acme"])))
+    assert allowed not in {401, 403, 500}
+
+
+def test_the_account_of_the_artifact_is_its_creators(registry: Registry) -> None:
+    assert registry.lab.api.artifacts.get(registry.id).account == ACCOUNT
