@@ -189,9 +189,11 @@ def test_an_upload_goes_on_after_its_connection_broke(registry: Registry) -> Non
 def test_a_cancelled_upload_is_gone(registry: Registry) -> None:
     location = registry.begin()
     registry.ask("PATCH", location, b"content")
+    staged = registry.lab.folder / "storage" / "staging" / registry.id
+    assert len([path for path in staged.rglob("*") if path.is_file()]) == 2, "its beginning and a chunk"
     assert registry.ask("DELETE", location).status_code == 204
     assert code(registry.ask("PATCH", location, b"content")) == (404, "BLOB_UPLOAD_UNKNOWN")
-    assert not list((registry.lab.folder / "storage" / "staging" / registry.id).rglob("*0"))
+    assert [path for path in staged.rglob("*") if path.is_file()] == []
 
 
 def test_a_chunk_of_another_length_than_announced_is_refused(registry: Registry) -> None:

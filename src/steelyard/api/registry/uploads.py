@@ -59,7 +59,7 @@ async def begin(context: RequestContext) -> Response:
 
 
 async def progress(context: RequestContext) -> Response:
-    """How far an upload is: the next chunk begins there."""
+    """No content; `Range` says how far an upload is, and the next chunk begins there."""
     repository = await writable(context)
     upload, chunks = await _upload(context, repository)
     return _progress(repository, upload, _end(chunks), 204)
@@ -164,10 +164,10 @@ async def _finish(context: RequestContext, repository: Repository, upload: str, 
         raise TooLarge("the blob is larger than the setting api.file_bytes")
     with _spool(context) as folder:
         path = Path(folder, "blob")
-        found = await _joined(repository, chunks, path)
-        if found != digest:
+        joined = await _joined(repository, chunks, path)
+        if joined != digest:
             await _discard(repository, upload)
-            raise DigestInvalid(f"digest: is {digest}, and the content has {found}; begin the upload anew")
+            raise DigestInvalid(f"digest: is {digest}, and the content has {joined}; begin the upload anew")
         try:
             await repository.store.put_file(repository.blob(digest), path)
         except StorageFull as error:
