@@ -3,8 +3,9 @@
 import pytest
 
 from steelyard.types import Json
-from tests.platform_api.test_collection import a_method, a_service
-from tests.platform_api.world import World, dataset, grant
+from tests.platform_api.test_collection import METHOD, OUTPUTS, a_method, a_service
+from tests.platform_api.test_submissions import a_contest, submit
+from tests.platform_api.world import World, dataset, grant, service
 
 
 async def test_tags_are_given_and_taken_and_stand_for_entities(world: World) -> None:
@@ -76,3 +77,64 @@ async def test_a_tag_gives_no_right_to_what_it_names(world: World) -> None:
     )
     refused = await asking.post("/safetycases", json={"account": "acme", "method": f"{family['id']}@v1"})
     assert (refused.status_code, refused.json()["field"]) == (422, "method")
+
+
+OUTPUT = {"kind": "SafetyCase", "safetyCase": OUTPUTS["SafetyCase"]}
+
+
+async def a_module(world: World) -> Json:
+    return await world.created("modules", name="m", artifacts=dataset()["artifacts"])
+
+
+async def tagged(world: World, kind: str, entity: Json) -> str:
+    """Give an entity a tag in a family of its own, and return the reference."""
+    family = await world.created("families", memberKind=kind)
+    member = {"entity": {"id": entity["id"], "kind": kind}}
+    answer = await world.admin.patch(f"/families/{family['id']}/members", json={"members": {"v1": member}})
+    assert answer.status_code == 200, answer.text
+    return f"{family['id']}@v1"
+
+
+async def test_an_entity_keeps_the_id_that_a_tag_stood_for(world: World) -> None:
+    """A tag may go to another entity later: what was created keeps what it was created with."""
+    module = await a_module(world)
+    reference = await tagged(world, "Module", module)
+    method = await world.created("methods", **METHOD, output=OUTPUT, modules=[reference])
+    assert method["modules"] == [module["id"]]
+
+    made = service()
+    data = {"source": {"id": reference, "kind": "Module"}}
+    made["runner"]["volumeMounts"] = [{"kind": "Data", "name": "d", "mountPath": "/d", "data": data}]
+    mounting = await world.created("inferenceservices", **made)
+    assert mounting["runner"]["volumeMounts"][0]["data"]["source"]["id"] == module["id"]
+
+    # A tag of another family stands for its entity, not for the tag.
+    again = await tagged(world, "Module", {"id": reference})
+    (member,) = (await world.admin.get(f"/families/{again[:32]}")).json()["members"].values()
+    assert member["entity"]["id"] == module["id"]
+
+
+async def test_a_requirement_keeps_the_id_that_a_tag_stood_for(world: World) -> None:
+    data = await world.created("datasets", **dataset())
+    requirements = [{"dataset": await tagged(world, "Dataset", data), "rubric": "r"}]
+    procedure = await world.created("auditprocedures", name="p", requirements=requirements)
+    assert procedure["requirements"] == [{"dataset": data["id"], "rubric": "r"}]
+
+
+async def test_a_notebook_keeps_the_id_that_a_tag_stood_for(world: World) -> None:
+    module = await a_module(world)
+    notebook = {"notebookModule": await tagged(world, "Module", module), "notebookPath": "n.ipynb"}
+    implementation = {"kind": "JupyterNotebook", "jupyterNotebook": notebook}
+    fields = {**METHOD, "implementation": implementation, "output": OUTPUT}
+    method = await world.created("methods", **fields)
+    assert method["implementation"]["jupyterNotebook"]["notebookModule"] == module["id"]
+
+
+async def test_a_submission_keeps_the_id_that_a_tag_stood_for(world: World) -> None:
+    challenge, task, team, submitted = await a_contest(world)
+    reference = {"id": await tagged(world, "InferenceService", submitted)}
+    answer = await submit(world.admin, challenge, task, team, reference)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["submission"]["id"] == submitted["id"]
+    run = (await world.admin.get(f"/pipelines/runs/{answer.json()['pipelineRun']}")).json()
+    assert run["arguments"] == {"service": submitted["id"]}

@@ -49,9 +49,11 @@ _DECISIVE = (
 async def audit_procedure(
     context: RequestContext, request: AuditProcedureCreateRequest, new: NewEntity
 ) -> Sequence[AnyEntity]:
+    content = request.dump()
     for number, requirement in enumerate(request.requirements):
-        await resolve(context, Dataset, requirement.dataset, f"requirements.{number}.dataset")
-    return [new.entity(AuditProcedure, request, "Ready")]
+        dataset = await resolve(context, Dataset, requirement.dataset, f"requirements.{number}.dataset")
+        content["requirements"][number]["dataset"] = dataset.id
+    return [new.entity(AuditProcedure, content, "Ready")]
 
 
 async def audit(context: RequestContext, request: AuditCreateRequest, new: NewEntity) -> Sequence[AnyEntity]:

@@ -43,10 +43,10 @@ async def _member(
             f"{field}.kind: is {kind}; members of this family are of the kind {family.memberKind}",
             field=f"{field}.kind",
         )
-    await resolve(context, ENTITIES[kind], member.entity.id, field)
+    entity = await resolve(context, ENTITIES[kind], member.entity.id, field)
     # A tag that is given to another entity does not keep the description of the one before.
     return FamilyMemberPatch(
-        entity=member.entity,
+        entity=member.entity.model_copy(update={"id": entity.id}),
         description=member.description,
         name=tag,
         family=family.id,

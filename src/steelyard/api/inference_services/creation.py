@@ -1,6 +1,7 @@
 """Inference services from their create requests, with their models embedded."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.references import foreign_model, resolve
@@ -22,11 +23,14 @@ async def inference_service(
     content = request.dump()
     if request.model is not None:
         content["model"] = foreign_model(await resolve(context, Model, request.model, "model")).dump()
-    await _check_runner(context, request)
+    await _resolve_runner(context, request, content)
     return [new.entity(InferenceService, content)]
 
 
-async def _check_runner(context: RequestContext, request: InferenceServiceCreateRequest) -> None:
+async def _resolve_runner(
+    context: RequestContext, request: InferenceServiceCreateRequest, content: dict[str, Any]
+) -> None:
+    """Write into `content` the ids of what the runner mounts. Raises Invalid."""
     if request.runner is None:
         return
     if (image := request.runner.imageRef) is not None:
@@ -42,4 +46,5 @@ async def _check_runner(context: RequestContext, request: InferenceServiceCreate
             raise Invalid(
                 f"{field}.kind: {source.kind} is none of {', '.join(_MOUNTABLE)}", field=f"{field}.kind"
             )
-        await resolve(context, _MOUNTABLE[source.kind], source.id, field)
+        mounted = await resolve(context, _MOUNTABLE[source.kind], source.id, field)
+        content["runner"]["volumeMounts"][number]["data"]["source"]["id"] = mounted.id

@@ -37,12 +37,15 @@ async def method(
     for name in ("inputs", "parameters"):
         _check_distinct([item.keyword for item in getattr(request, name)], name)
     _check_distinct([score.name for score in request.scores], "scores")
-    for number, module in enumerate(request.modules):
-        await resolve(context, Module, module, f"modules.{number}")
+    content = request.dump()
+    if request.modules:
+        named = [(module, f"modules.{number}") for number, module in enumerate(request.modules)]
+        content["modules"] = [(await resolve(context, Module, module, field)).id for module, field in named]
     if kind == "JupyterNotebook" and (notebook := request.implementation.jupyterNotebook) is not None:
         field = "implementation.jupyterNotebook.notebookModule"
-        await resolve(context, Module, notebook.notebookModule, field)
-    return [new.entity(Method, request, "Ready")]
+        module = await resolve(context, Module, notebook.notebookModule, field)
+        content["implementation"]["jupyterNotebook"]["notebookModule"] = module.id
+    return [new.entity(Method, content, "Ready")]
 
 
 def _check_set(part: object, name: str, why: str, field: str) -> None:

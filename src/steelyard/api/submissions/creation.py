@@ -100,20 +100,21 @@ async def _entities(
     new: NewEntity,
 ) -> Sequence[AnyEntity]:
     team = await _team(context, challenge, str(content["team"]))
-    id, kind = content["submission"]["id"], content["submission"]["kind"]
+    kind = content["submission"]["kind"]
     if kind != task.submissionStructure.submissionKind:
         raise Invalid(
             f"submission.kind: is {kind}; this task takes the kind {task.submissionStructure.submissionKind}",
             field="submission.kind",
         )
-    await resolve(context, ENTITIES[kind], id, "submission.id")
+    submitted = await resolve(context, ENTITIES[kind], content["submission"]["id"], "submission.id")
+    content = {**content, "submission": {**content["submission"], "id": submitted.id}}
     run_id = derived_id("submission", new.id, "run")
     fields = {**content, "challenge": challenge.id, "task": task.id, "pipelineRun": run_id}
     new_submission = new.entity(Submission, fields)
     run = PipelineRunRequest(
         account=task.account,
         pipeline=task.assessment,
-        arguments={task.submissionStructure.pipelineKeyword: id},
+        arguments={task.submissionStructure.pipelineKeyword: submitted.id},
     )
     privileged: dict[str, object] = {"securityContext": new_submission.securityContext.dump()}
     new_run = NewEntity(run_id, task.account, new.now, privileged)
