@@ -48,7 +48,7 @@ class _Key:
     message: str
 
     def digest(self) -> bytes:
-        """A stand-in of a fixed size for the key and its message."""
+        """Return a stand-in of a fixed size: messages are long, and thousands of keys are remembered."""
         text = "\0".join((self.uid, self.type, self.reason, self.message))
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
@@ -186,9 +186,8 @@ class EventRecorder:
         """Take the pending events, one of each namespace in turn."""
         while namespaces:
             namespace = namespaces.popleft()
-            pending = self._pending[namespace]
-            if not pending:
-                del self._pending[namespace]
+            if not (pending := self._pending.get(namespace)):  # another flush may have been faster
+                self._pending.pop(namespace, None)
                 continue
             namespaces.append(namespace)
             yield pending.popitem(last=False)

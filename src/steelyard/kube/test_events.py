@@ -171,6 +171,16 @@ async def test_a_task_of_its_own_writes(cluster: MemoryCluster, recorder: EventR
     await asyncio.gather(writing, return_exceptions=True)
 
 
+async def test_two_flushes_at_once_write_each_event_once(
+    cluster: MemoryCluster, recorder: EventRecorder
+) -> None:
+    for number in range(20):
+        recorder.record(evaluation(cluster, f"e{number}"), "Normal", "Ready", "yes")
+    await asyncio.gather(recorder.flush(), recorder.flush())
+    assert [event["count"] for event in cluster.store.objects(EVENTS)] == [1] * 20
+    assert recorder.dropped == 0
+
+
 async def test_what_has_long_not_happened_again_is_not_remembered(
     cluster: MemoryCluster, recorder: EventRecorder, clock: Clock
 ) -> None:
