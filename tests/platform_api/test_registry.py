@@ -134,6 +134,19 @@ def test_only_what_is_whole_can_be_finalized(registry: Registry) -> None:
     assert registry.finalize().status_code == 200
 
 
+def test_a_tag_without_its_manifest_cannot_be_finalized(registry: Registry) -> None:
+    manifest = registry.manifest()
+    assert registry.push("latest", manifest).status_code == 201
+    folder = registry.lab.folder / "storage" / "ociartifacts" / registry.id
+    # As a push leaves it whose manifest was deleted before the tag was written.
+    (folder / "tags" / "lost").write_text(digest_of(b"deleted"))
+    refused = registry.finalize()
+    assert refused.status_code == 422
+    assert "tag lost leads to a manifest that is not there" in refused.json()["detail"]
+    assert registry.push("lost", manifest).status_code == 201
+    assert registry.finalize().status_code == 200
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.binary(max_size=50), max_size=6), st.binary(max_size=20))
 def test_chunks_of_any_sizes_make_one_blob(lab: Laboratory, chunks: list[bytes], last: bytes) -> None:
@@ -218,6 +231,20 @@ def test_a_blob_is_mounted_from_an_artifact_that_the_caller_may_read(registry: R
     assert registry.ask("POST", f"{mount}{'0' * 32}").status_code == 202, "it has to be uploaded"
 
 
+async def test_a_blob_is_not_mounted_from_an_artifact_that_the_caller_may_not_read(world: World) -> None:
+    source, target = await world.created("artifacts"), await world.created("artifacts")
+    digest, root = digest_of(b"secret"), "http://api/v2/artifacts"
+    upload = f"{root}/{source['id']}/blobs/uploads/?digest={digest}"
+    assert (await world.admin.post(upload, content=b"secret")).status_code == 201
+    mount = f"{root}/{target['id']}/blobs/uploads/?mount={digest}&from=artifacts/{source['id']}"
+    writer = await world.holder(grant("artifacts", ["create", "get"], ["acme"]))
+    assert (await writer.post(mount)).status_code == 202, "it has to be uploaded"
+    assert (await world.admin.head(f"{root}/{target['id']}/blobs/{digest}")).status_code == 404
+    reader = await world.holder(grant("artifacts", ["create", "data"], ["acme"]))
+    assert (await reader.post(mount)).status_code == 201
+    assert (await world.admin.get(f"{root}/{target['id']}/blobs/{digest}")).content == b"secret"
+
+
 def test_manifests_by_tag_and_digest(registry: Registry) -> None:
     manifest = registry.manifest(registry.blob(b"layer"))
     digest = digest_of(manifest)
@@ -233,6 +260,14 @@ def test_manifests_by_tag_and_digest(registry: Registry) -> None:
     assert registry.ask("DELETE", f"manifests/{digest}").status_code == 202
     assert registry.ask("GET", "tags/list").json()["tags"] == []
     assert code(registry.ask("GET", f"manifests/{digest}")) == (404, "MANIFEST_UNKNOWN")
+
+
+def test_a_browser_runs_nothing_of_a_manifest(registry: Registry) -> None:
+    manifest = b'{"schemaVersion": 2, "page": "<script>alert(1)</script>"}'
+    assert registry.ask("PUT", "manifests/page", manifest, Content_Type="text/html").status_code == 201
+    got = registry.ask("GET", "manifests/page")
+    assert got.headers["Content-Security-Policy"].startswith("sandbox;")
+    assert got.headers["X-Content-Type-Options"] == "nosniff"
 
 
 def test_manifests_that_are_refused(registry: Registry) -> None:
@@ -269,9 +304,15 @@ def test_a_deleted_artifact_has_no_repository(registry: Registry) -> None:
 
 
 def test_who_has_no_token_is_asked_for_it(registry: Registry) -> None:
-    for headers in ({}, {"Authorization": "Basic !"}, {"Authorization": "Basic YTpi"}):
+    forms = "should be 'Bearer' and a token, or 'Basic' with a token as the password"
+    for headers, message in (
+        ({}, forms),
+        ({"Authorization": "Basic !"}, forms),
+        ({"Authorization": "Basic YTpi"}, "token"),
+    ):
         answer = httpx.get(f"{registry.root}/v2/", headers=headers, timeout=60)
         assert code(answer) == (401, "UNAUTHORIZED")
+        assert message in answer.json()["errors"][0]["message"]
         assert answer.headers["WWW-Authenticate"].startswith("Basic ")
     assert registry.ask("GET", "/v2/").json() == {}
     # Only the registry takes a password.

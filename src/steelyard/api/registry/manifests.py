@@ -1,7 +1,7 @@
 """Manifests, by tag and by digest, and the list of tags.
 
 A manifest's object is its media type, a line break, and its bytes as they were pushed. It is written before its tag,
-so a tag always leads to a manifest that is there.
+so a crash leaves no tag without its manifest.
 """
 
 import hashlib
@@ -27,6 +27,8 @@ from steelyard.storage.store import ObjectMissing
 
 _MEDIA = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}/[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}")
 _MOST_DESCRIPTORS = 10_000
+_CONTENT_SECURITY_POLICY = "sandbox; default-src 'none'"
+"""Policy for a browser: a client chose the manifest's media type, so nothing of it runs with this host's rights."""
 
 
 async def get(context: RequestContext) -> Response:
@@ -38,6 +40,7 @@ async def get(context: RequestContext) -> Response:
         "Content-Length": str(len(content)),
         "Content-Type": media,
         "Docker-Content-Digest": digest,
+        "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
         "X-Content-Type-Options": "nosniff",
     }
     return Response(b"" if context.request.method == "HEAD" else content, headers=headers)
@@ -104,13 +107,17 @@ async def tags(context: RequestContext) -> Response:
 
 async def missing(repository: Repository) -> str | None:
     """Return what keeps the content of an artifact from being whole; None if it is."""
-    if not await repository.tags():
+    tags = await repository.tags()
+    if not tags:
         return "nothing has been pushed: the repository has no tag"
-    async for digest in repository.manifests():
-        try:
+    try:
+        for tag in tags:  # a manifest may have been deleted while its tag was being written
+            if not await repository.has(repository.manifest(await _digest(repository, tag))):
+                return f"tag {tag} leads to a manifest that is not there"
+        async for digest in repository.manifests():
             await _check_content(repository, _parsed((await _read(repository, digest))[1]))
-        except ManifestBlobUnknown as error:
-            return error.detail
+    except (ManifestBlobUnknown, ManifestUnknown) as error:
+        return error.detail
     return None
 
 
