@@ -97,6 +97,7 @@ async def authenticate(
 
     With `basic`, the token may also be the password of a user of any name, as clients of registries send it.
     """
+    form = "'Bearer' and a token" + (", or 'Basic' with a token as the password" if basic else "")
     for name, value in headers:
         if name == b"authorization":
             scheme, _, token = value.decode("latin-1").partition(" ")
@@ -105,16 +106,16 @@ async def authenticate(
             elif scheme.lower() != "bearer":
                 token = ""
             if not token:
-                raise NoToken("Authorization: should be 'Bearer' and a token")
+                raise NoToken(f"Authorization: should be {form}")
             try:
                 return Access(await tokens.authenticate(token, now))
             except Unauthenticated as error:
                 raise NoToken(str(error)) from error
-    raise NoToken("Authorization: is missing; it should be 'Bearer' and a token")
+    raise NoToken(f"Authorization: is missing; it should be {form}")
 
 
 def _password(credentials: str) -> str:
-    """Return the password of `Basic` credentials; empty if they are none."""
+    """Return the password of `Basic` credentials; empty if they cannot be read."""
     try:
         return base64.b64decode(credentials, validate=True).decode().partition(":")[2]
     except (binascii.Error, UnicodeDecodeError):

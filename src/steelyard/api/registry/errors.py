@@ -50,7 +50,7 @@ class RangeInvalid(RegistryError):
 
 
 class DigestInvalid(RegistryError):
-    """400: the digest is none, or the content has another one."""
+    """400: the digest cannot be read, or the content has another one."""
 
     status, reason = 400, "DIGEST_INVALID"
 
@@ -80,7 +80,7 @@ class ManifestBlobUnknown(RegistryError):
 
 
 class TagInvalid(RegistryError):
-    """400: the tag, or a parameter of the list of tags, is none."""
+    """400: the tag, or a parameter of the list of tags, cannot be read."""
 
     status, reason = 400, "TAG_INVALID"
 
@@ -92,7 +92,7 @@ class Denied(RegistryError):
 
 
 class TooMany(RegistryError):
-    """429: the repository has as many of these as it may have."""
+    """429: the repository has as many tags, uploads or chunks as it may have."""
 
     status, reason = 429, "TOOMANYREQUESTS"
 

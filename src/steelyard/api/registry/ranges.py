@@ -9,7 +9,7 @@ _CHUNK = re.compile(r"(?:bytes )?([0-9]{1,19})-([0-9]{1,19})(?:/.*)?")
 
 
 def read_range(header: str | None, size: int) -> range | None:
-    """Return the bytes that `Range` asks for; None for all, also for what is no single range of bytes.
+    """Return the bytes that `Range` asks for. None stands for all: also a header that is no single range asks for all.
 
     Raises RangeInvalid if there is no such byte.
     """
@@ -25,7 +25,9 @@ def read_range(header: str | None, size: int) -> range | None:
             return None  # not a range: the header is ignored
         asked = range(first, min(last + 1, size))
     if len(asked) == 0:
-        raise RangeInvalid(f"Range: no byte of {size} is in it", headers={"Content-Range": f"bytes */{size}"})
+        raise RangeInvalid(
+            f"Range: holds none of the {size} bytes of the blob", headers={"Content-Range": f"bytes */{size}"}
+        )
     return asked
 
 

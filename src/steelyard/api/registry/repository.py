@@ -47,7 +47,9 @@ class Repository:
     def tag(self, tag: str) -> str:
         """Return the key of a tag. Raises TagInvalid."""
         if not _TAG.fullmatch(tag):
-            raise TagInvalid("the tag should be 1 to 128 letters, digits, and any of _ . - after the first")
+            raise TagInvalid(
+                "the tag should be 1 to 128 letters, digits, _ . or -, and not begin with . or -"
+            )
         return f"{self._folder}/tags/{tag}"
 
     def chunks(self, upload: str) -> str:
@@ -107,7 +109,7 @@ async def writable(context: RequestContext) -> Repository:
     return repository
 
 
-async def other(context: RequestContext, id: str) -> Repository:
+async def readable_other(context: RequestContext, id: str) -> Repository:
     """Return another artifact's repository, if the caller may read it. Raises NotFound, Forbidden."""
     return _repository(context, await load_other(context, "artifacts", id))
 

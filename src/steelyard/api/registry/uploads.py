@@ -23,7 +23,7 @@ from steelyard.api.registry.errors import (
     UploadUnknown,
 )
 from steelyard.api.registry.ranges import chunk_range
-from steelyard.api.registry.repository import Repository, hex_of, other, writable
+from steelyard.api.registry.repository import Repository, hex_of, readable_other, writable
 from steelyard.storage.store import ObjectExists, ObjectInfo, StorageFull
 
 MOST_UPLOADS = 100
@@ -90,7 +90,7 @@ async def cancel(context: RequestContext) -> Response:
     return Response(status_code=204)
 
 
-def blob_created(repository: Repository, digest: str) -> Response:
+def _blob_created(repository: Repository, digest: str) -> Response:
     headers = {"Location": f"{repository.path}/blobs/{digest}", "Docker-Content-Digest": digest}
     return Response(status_code=201, headers=headers)
 
@@ -102,13 +102,13 @@ async def _mounted(context: RequestContext, repository: Repository) -> Response 
         return None
     target = repository.blob(digest)
     try:
-        key = (await other(context, source.removeprefix(_REPOSITORY))).blob(digest)
+        key = (await readable_other(context, source.removeprefix(_REPOSITORY))).blob(digest)
     except ApiError:
-        return None  # nothing is told of what the caller may not see
+        return None  # the caller learns nothing of an artifact that it may not read
     if not await repository.has(key):
         return None
     await repository.store.copy(key, target)
-    return blob_created(repository, digest)
+    return _blob_created(repository, digest)
 
 
 async def _upload(context: RequestContext, repository: Repository) -> tuple[str, list[ObjectInfo]]:
@@ -173,7 +173,7 @@ async def _finish(context: RequestContext, repository: Repository, upload: str, 
         except StorageFull as error:
             raise Unavailable(f"the storage is full: {error}", retry_after=60) from error
     await _discard(repository, upload)
-    return blob_created(repository, digest)
+    return _blob_created(repository, digest)
 
 
 async def _chunks(repository: Repository, upload: str) -> list[ObjectInfo]:
