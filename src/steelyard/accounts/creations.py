@@ -1,4 +1,4 @@
-"""Entities that count for rates of creations, kept so that to count them takes hardly longer when there are many."""
+"""Entities that count for rates of creations, kept so that counting takes hardly longer when there are many."""
 
 from bisect import bisect_left, insort
 from collections import defaultdict

@@ -191,7 +191,7 @@ def _said(
 def _exceeded(
     wanted: Decimal, used: Decimal, principal: str, resource: str, limit: Decimal, within: str
 ) -> str | None:
-    """None where there is room."""
+    """Return the sentence about a limit that is exceeded; None where there is room."""
     if total((used, wanted)) <= limit:
         return None
     whose = "Global" if principal == GLOBAL else "Account"

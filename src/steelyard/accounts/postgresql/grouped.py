@@ -32,7 +32,7 @@ _LOCKS = (
 @dataclass(frozen=True)
 class _Write:
     statement: Statement
-    judge: Callable[[Rows], Any]
+    read: Callable[[Rows], Any]
     lock: str | None
     future: "asyncio.Future[Any]"
 
@@ -49,14 +49,15 @@ class GroupedWrites:
         self._waiting: list[_Write] = []
         self._sender: asyncio.Task[None] | None = None
 
-    async def write(self, statement: Statement, judge: Callable[[Rows], T], *, lock: str | None = None) -> T:
-        """Send a statement in the driver's form, and return what `judge` makes of its rows once that is durable.
+    async def write(self, statement: Statement, read: Callable[[Rows], T], *, lock: str | None = None) -> T:
+        """Send a statement in the driver's form, and return what `read` makes of its rows once they are durable.
 
-        What `judge` raises is raised here, and changes nothing. The statement begins after the lock of the name is
-        held, and sees what was committed until then. Raises AccountsDatabaseError.
+        What `read` raises is raised here, and the statement then changes nothing. `read` may be called several times.
+        The statement begins once the lock of that name is held, and sees what was committed until then. It is sent also
+        if the caller is cancelled meanwhile. Raises AccountsDatabaseError.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Write(statement, judge, lock, future))
+        self._waiting.append(_Write(statement, read, lock, future))
         if self._sender is None:
             self._sender = asyncio.create_task(self._send())
         return await future
@@ -73,8 +74,8 @@ class GroupedWrites:
         try:
             results = await self._database.write(lambda connection: self._written(connection, group))
         except Exception as error:  # noqa: BLE001 - each of the callers raises it
-            if len(group) > 1 and _is_of_one(error):
-                # Nothing was written. Whose fault it is shows when each has a transaction of its own.
+            if len(group) > 1 and _concerns_one_write(error):
+                # Nothing was committed. With a transaction for each write, only the one at fault fails.
                 for write in group:
                     await self._send_group([write])
                 return
@@ -94,11 +95,11 @@ class GroupedWrites:
         names = sorted({write.lock for write in group if write.lock is not None})
         locks: list[Statement] = [(_LOCKS, {"space": self._space, "names": names})] if names else []
         rows = await pipelined(connection, [*locks, *(write.statement for write in group)])
-        return [write.judge(given) for write, given in zip(group, rows[len(locks) :], strict=True)]
+        return [write.read(given) for write, given in zip(group, rows[len(locks) :], strict=True)]
 
 
-def _is_of_one(error: Exception) -> bool:
-    """Return whether a single write of a group is at fault, and the others are not: nothing was committed then."""
+def _concerns_one_write(error: Exception) -> bool:
+    """Return whether one write of a group is at fault, and the others are not. Nothing was committed then."""
     cause = error.__cause__
     original = cause.orig if isinstance(cause, DBAPIError) else None
     return (

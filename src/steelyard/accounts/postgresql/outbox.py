@@ -80,7 +80,7 @@ class PostgresOutbox:
     async def add(
         self, row: OutboxRow, others: Sequence[OutboxRow] = (), *, window_seconds: float = 60
     ) -> OutboxRow:
-        def judge(rows: Sequence[Any]) -> OutboxRow:
+        def kept(rows: Sequence[Any]) -> OutboxRow:
             (first,) = rows
             if row.server and not first.registered:
                 raise LeaseEnded(f"server {row.server}: its lease has ended")  # nothing is committed
@@ -89,9 +89,9 @@ class PostgresOutbox:
             same = _row(first)
             return replace(same, delivery="open", server=row.server) if same.delivery == "lost" else same
 
-        # Two API servers may get a request and its repeat at once: of an account's requests one is judged at a time.
+        # Two API servers may get a request and its repeat at once: an account's requests are compared one at a time.
         return await self._writes.write(
-            _add_unless_there(row, others, window_seconds), judge, lock=row.account
+            _add_unless_there(row, others, window_seconds), kept, lock=row.account
         )
 
     async def sent(self, command: str, position: tuple[int, int]) -> None:
@@ -196,7 +196,7 @@ def _add_unless_there(
     """Return the statement that adds rows unless there is an earlier one of the same request.
 
     It gives one row: whether the server is registered, and the earlier row, if any.
-    A lost one is open again: one repeat finds it, and a second repeat is an entity of its own.
+    A lost row is opened again: one repeat finds it, and a second repeat is an entity of its own.
     """
     values: dict[str, object] = {"account": row.account, "server": row.server}
     if row.idempotency_key is None:

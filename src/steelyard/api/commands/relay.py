@@ -299,7 +299,10 @@ class OutboxRelay:
                 raise
 
     async def _note_answered(self) -> None:
-        """Note the answers until now, each by one of the tasks that do: what all of them wrote, all would wait for."""
+        """Note the answers until now.
+
+        Each answer is noted by one task: tasks that write the same rows would wait for each other's commits.
+        """
         answered, self._answered = self._answered, {}
         if not answered:
             return

@@ -122,7 +122,10 @@ class Scheduler:
         return refused
 
     async def _counted_creations(self, windows: Sequence[tuple[frozenset[str], datetime]]) -> Creations:
-        """Return what counts in the windows before a pass. Read once: a burst would read what it grows by each time."""
+        """Return what counts in the windows before a pass.
+
+        It is read once: with a read for each claim, the time that a burst takes would grow with its square.
+        """
         if not windows:
             return Creations()
         kinds = frozenset().union(*(kinds for kinds, _ in windows))
