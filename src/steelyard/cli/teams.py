@@ -20,18 +20,19 @@ team = typer.Typer(
 @with_options
 def approve(id: TeamArgument, *, platform: PlatformOptions) -> None:
     """Let a team take part in its challenge. It takes the right to edit the challenge."""
-    _decide(id, "approve_team", platform)
+    _decide(id, platform, approved=True)
 
 
 @team.command("deny")
 @with_options
 def deny(id: TeamArgument, *, platform: PlatformOptions) -> None:
     """Deny a team the entry to its challenge, or end its part. It takes the right to edit the challenge."""
-    _decide(id, "deny_team", platform)
+    _decide(id, platform, approved=False)
 
 
-def _decide(id: str, decision: str, platform: PlatformOptions) -> None:
+def _decide(id: str, platform: PlatformOptions, *, approved: bool) -> None:
     with platform.connect() as client:
         asked = client.teams.get(one_id(client.teams, id))
-        decided = getattr(client.challenges, decision)(asked.challenge, asked.id)
+        decide = client.challenges.approve_team if approved else client.challenges.deny_team
+        decided = decide(asked.challenge, asked.id)
     typer.echo(f"teams/{decided.id} {decided.status}")
