@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from steelyard.schema.kubernetes import QUANTITY_PATTERN
 
 LONGEST_VALUE = 80
-"""Maximum characters of a wrong value that an answer repeats."""
+"""Maximum characters of a wrong value that a message repeats."""
 _MOST_BITS = 256
 _OWN_WORDS = {"value_error", "assertion_error"}
 """Types of faults whose messages are the schema's own, and name the value where that helps."""
@@ -35,7 +35,7 @@ def _with_path(fault: ErrorDetails, prefix: str, model: type[BaseModel] | None) 
 
 
 def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:
-    """Return what is wrong with the value, and what is allowed in its place; `model` is what the body should be."""
+    """Return what is wrong with the value, and what is allowed in its place; `model` is what the whole should be."""
     message, value = fault["msg"].removeprefix("Value error, ").removeprefix("Input "), fault.get("input")
     if fault["type"] == "missing":
         return "is missing"

@@ -77,7 +77,7 @@ class PodWorker:
         self.cluster, self.config, self.addresses = node.cluster, node.config, node.addresses
         self.events = node.events
         self.pod, self.gone = pod, False
-        self._heard = _version(pod)  # of the watch's last word
+        self._heard = _version(pod)  # the version that the watch told of last
         self.uid: str = pod["metadata"]["uid"]
         self.wake = asyncio.Event()
         self.folder = PodFolder(node.config.pods / self.uid)
@@ -95,9 +95,9 @@ class PodWorker:
     # ---- told from outside
 
     def changed(self, pod: Json) -> None:
-        """Take what the watch tells, unless it is on its way from a state that an answer has shown to be over.
+        """Take what the watch tells, unless an answer to a write has shown a later state already.
 
-        What is older than the watch's own last word comes from a server that was restored: that is the truth again.
+        What is not later than the watch's own last word comes from a server that was restored, and is the truth again.
         """
         version, heard = _version(pod), self._heard
         self._heard = version
