@@ -318,7 +318,9 @@ def test_who_has_no_token_is_asked_for_it(registry: Registry) -> None:
     # Only the registry takes a password.
     url, credentials = f"{registry.root}/v0/artifacts", ("unused", registry.lab.platform.token)
     assert httpx.get(url, auth=credentials, timeout=60).status_code == 401
-    assert code(registry.ask("GET", "/v2/other/name/tags/list")) == (404, "NAME_UNKNOWN")
+    other = registry.ask("GET", "/v2/other/name/tags/list")
+    assert code(other) == (404, "NAME_UNKNOWN")
+    assert "a repository's name is artifacts/<id of an artifact>" in other.json()["errors"][0]["message"]
     assert code(registry.ask("POST", "/v2/")) == (405, "UNSUPPORTED")
 
 

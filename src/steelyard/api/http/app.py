@@ -194,7 +194,12 @@ class App:
             # at once.
             if first in _ABSENT:
                 raise NotImplementedYet(f"{first} are not served here yet")
-            raise NotFound(f"there is no {scope['path']}")
+            hint = (
+                "; a repository's name is artifacts/<id of an artifact>"
+                if scope["path"].startswith(PREFIX)
+                else ""
+            )
+            raise NotFound(f"there is no {scope['path']}{hint}")
         check = match.route.check
         if not isinstance(check, Grant | Administrator | Authenticated):
             return _NO_CALLER
