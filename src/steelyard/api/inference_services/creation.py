@@ -36,7 +36,8 @@ async def _resolve_runner(
     if (image := request.runner.imageRef) is not None:
         field = "runner.imageRef"
         raise Invalid(
-            f"{field}: there is no image of {image.kind} {image.id}; name one by runner.image", field=field
+            f"{field}: the image of {image.kind} {image.id} cannot be run yet; name one by runner.image",
+            field=field,
         )
     for number, mount in enumerate(request.runner.volumeMounts or []):
         if mount.data is None:

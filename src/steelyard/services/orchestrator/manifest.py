@@ -149,6 +149,6 @@ def _check_image(service: InferenceServiceFields, field: str) -> None:
         reference = service.runner.imageRef
         raise Unresolvable(
             "BadImage",
-            f"{field}runner.imageRef: there is no image of {reference.kind} {reference.id}; "
+            f"{field}runner.imageRef: the image of {reference.kind} {reference.id} cannot be run yet; "
             "name one by runner.image, with host, name and digest",
         )

@@ -129,7 +129,7 @@ def _mount(**changes: Any) -> dict[str, Any]:
         pytest.param(
             make_service(runner=make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "o1"})),
             "BadImage",
-            "runner.imageRef: there is no image of OCIArtifact o1",
+            "runner.imageRef: the image of OCIArtifact o1 cannot be run yet",
             id="an image of the platform",
         ),
         pytest.param(
