@@ -144,7 +144,7 @@ def _mounted(service: InferenceServiceFields, field: str) -> dict[str, str]:
 
 
 def _check_image(service: InferenceServiceFields, field: str) -> None:
-    """Images are not kept by the platform yet, so that a reference to one leads nowhere; a mock needs none."""
+    """Raise Unresolvable for a reference to an image: images of artifacts cannot be run yet. A mock needs none."""
     if service.runner and service.runner.imageRef and service.runner.kind != "mock":
         reference = service.runner.imageRef
         raise Unresolvable(
