@@ -60,11 +60,34 @@ def accepted() -> tuple[Accepted, ...]:
 def differences(case: Case, here: list[Json], there: list[Json]) -> list[Difference]:
     """All differences, in order, without those that are accepted."""
     rows = accepted()
+    ours, theirs = ([managers_by_name(answer) for answer in answers] for answers in (here, there))
     return [
         difference
-        for difference in _differences(case, here, there)
+        for difference in _differences(case, ours, theirs)
         if not any(row.covers(difference) for row in rows)
     ]
+
+
+def managers_by_name(value: JsonValue) -> Any:
+    """Return a copy in which the entries of all `managedFields` are in the order of their managers' names.
+
+    A server sorts them by time, in whole seconds, before name. Two writes of one case may or may not share a second,
+    on either server: the order that the clock made says nothing about the server.
+    """
+    match value:
+        case list():
+            return [managers_by_name(below) for below in value]
+        case dict():
+            content = {key: managers_by_name(below) for key, below in value.items()}
+            if isinstance(entries := content.get("managedFields"), list):
+                content["managedFields"] = sorted(entries, key=_manager)
+            return content
+    return value
+
+
+def _manager(entry: JsonValue) -> list[str]:
+    keys = ("operation", "manager", "apiVersion", "subresource")
+    return [str(entry.get(key, "")) for key in keys] if isinstance(entry, dict) else []
 
 
 def _differences(case: Case, here: list[Json], there: list[Json]) -> Iterator[Difference]:

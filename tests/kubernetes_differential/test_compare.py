@@ -1,0 +1,23 @@
+"""Comparison of answers: what the clock decides is no difference."""
+
+from steelyard.types import Json
+from tests.kubernetes_differential.case import Case, get
+from tests.kubernetes_differential.compare import differences
+
+CASE = Case("two managers", get("/api/v1/namespaces/NS/configmaps/a"), managed=True)
+
+
+def _answer(*managers: tuple[str, str]) -> list[Json]:
+    entries: list[Json] = [{"manager": name, "fieldsV1": {fields: {}}} for name, fields in managers]
+    return [{"status": 200, "body": {"metadata": {"managedFields": entries}}}]
+
+
+def test_managers_of_one_object_may_be_in_another_order() -> None:
+    assert not differences(
+        CASE, _answer(("one", "f:a"), ("two", "f:b")), _answer(("two", "f:b"), ("one", "f:a"))
+    )
+
+
+def test_managers_of_other_fields_differ() -> None:
+    rows = differences(CASE, _answer(("one", "f:a"), ("two", "f:b")), _answer(("two", "f:a"), ("one", "f:b")))
+    assert [row.path.rpartition(".")[2] for row in rows] == ["f:a", "f:b"] * 2
