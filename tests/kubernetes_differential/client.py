@@ -20,7 +20,8 @@ PLACE = re.compile(r"\{\{([^{}]+)\}\}")
 HEADERS = ("Content-Type", "Warning", "Retry-After", "WWW-Authenticate", "Allow", "Location")
 """Headers that clients act on."""
 EVENT_SECONDS = 15.0
-SECONDS = 60.0
+"""Time in which a further event of a watch comes, if any does."""
+SECONDS = 120.0
 AGENT = "differential/1.0"
 ENVELOPE = b"k8s\0"
 Answer = Json
@@ -36,19 +37,15 @@ class Client:
         *,
         accounts: bool,
         tidy: bool,
-        patience: float = 1.0,
         places: dict[str, str] | None = None,
     ) -> None:
-        """`accounts` waits for the default account of a namespace; `tidy` deletes namespaces afterwards.
-
-        `patience` is the part of its time that a wait has: a server that does not do a thing never does it.
-        """
+        """`accounts` waits for the default account of a namespace; `tidy` deletes namespaces afterwards."""
         content = yaml.safe_load(kubeconfig.read_text())
         cluster, user = content["clusters"][0]["cluster"], content["users"][0]["user"]
         self.url: str = cluster["server"]
         self._headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
         self._tls, self._anonymous = tls_context(cluster, user), tls_context(cluster, {})
-        self._accounts, self._tidy, self.patience = accounts, tidy, patience
+        self._accounts, self._tidy = accounts, tidy
         self._places = places or {}
 
     async def __aenter__(self) -> "Client":
@@ -85,7 +82,7 @@ class Client:
             data=data,
             headers=sent,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=EVENT_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=SECONDS),
         ) as answer:
             raw = await answer.read()
             kept = {name: answer.headers.getall(name) for name in HEADERS if name in answer.headers}
@@ -167,7 +164,7 @@ class _Run:
 
     async def _until(self, step: Until) -> Answer:
         path, fields = self._filled(step.path), self._filled(step.fields)
-        async with asyncio.timeout(step.seconds * self._client.patience):
+        async with asyncio.timeout(step.seconds):
             while True:
                 answer = await self._client.send("GET", path)
                 if answer["status"] == step.status and all(
@@ -178,7 +175,7 @@ class _Run:
 
     async def _repeat(self, step: Repeat) -> Answer:
         path, body = self._filled(step.path), self._filled(step.body)
-        async with asyncio.timeout(step.seconds * self._client.patience):
+        async with asyncio.timeout(step.seconds):
             while True:
                 answer = await self._client.send(step.method, path, body)
                 if answer["status"] == step.status:
@@ -198,7 +195,7 @@ class _Run:
         events: list[JsonValue] = []
         stream = self.watches[step.watch].content
         try:
-            async with asyncio.timeout(EVENT_SECONDS * self._client.patience):
+            async with asyncio.timeout(EVENT_SECONDS):
                 while not step.count or len(events) < step.count:
                     line = await stream.readline()
                     if not line:

@@ -10,15 +10,13 @@ from tests.kubernetes_differential.hooks import hook_server
 from tests.kubernetes_differential.normal import normal
 
 AT_ONCE = 6
-PATIENCE = 0.4  # of the embedded server, which has less to do
 
 
 async def _all(cases: list[Case], kubeconfig: Path, accounts: bool, tidy: bool) -> dict[str, list[Json]]:
     places = asyncio.Semaphore(AT_ONCE)
-    patience = 1.0 if accounts else PATIENCE
     async with (
         hook_server() as places_of_hooks,
-        Client(kubeconfig, accounts=accounts, tidy=tidy, patience=patience, places=places_of_hooks) as client,
+        Client(kubeconfig, accounts=accounts, tidy=tidy, places=places_of_hooks) as client,
     ):
 
         async def one(case: Case) -> list[Json]:
