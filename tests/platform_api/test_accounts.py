@@ -198,3 +198,35 @@ async def test_who_sees_one_account_sees_no_other(world: World) -> None:
     assert (await client.get(f"/accounts/{one['id']}")).status_code == 200
     for path in (f"/accounts/{two['id']}", f"/accounts/{two['id']}/tokens", "/accounts/none"):
         assert (await client.get(path)).status_code == 404
+
+
+async def test_labels_of_an_account(world: World) -> None:
+    blue, other = await account(world, READ), await account(world, READ, WRITE)
+    path = f"/accounts/{blue['id']}/labels"
+    assert "labels" not in blue
+    edited = await world.admin.patch(path, json={"labels": {"team": "blue", "tier": "gold"}})
+    assert (edited.status_code, edited.json()) == (200, {"labels": {"team": "blue", "tier": "gold"}})
+    edited = await world.admin.patch(path, json={"labels": {"tier": None, "gone": None}})
+    assert edited.json() == {"labels": {"team": "blue"}}
+    assert (await world.admin.get(f"/accounts/{blue['id']}")).json()["labels"] == {"team": "blue"}
+    assert [one["id"] for one in (await with_labels(world, '{"team": "blue"}')).json()] == [blue["id"]]
+    assert (await with_labels(world, '{"team": "red"}')).json() == []
+    assert {one["id"] for one in (await with_labels(world, "")).json()} >= {blue["id"], other["id"]}
+
+
+async def with_labels(world: World, labels: str) -> httpx.Response:
+    return await world.admin.get("/accounts", params={"labels": labels})
+
+
+async def test_labels_of_an_account_are_bounded_as_an_entitys(world: World) -> None:
+    path = f"/accounts/{(await account(world, READ))['id']}"
+    for labels in ({"a b": "c"}, {"a": "b c"}, {"a": "v" * 64}, {"dyff.io/owner": "x"}, {"steelyard/x": "y"}):
+        refused = await world.admin.patch(f"{path}/labels", json={"labels": labels})
+        assert (refused.status_code, refused.json()["field"].partition(".")[0]) == (422, "labels")
+    thousand = {f"k{number}": "v" for number in range(1000)}
+    assert (await world.admin.patch(f"{path}/labels", json={"labels": thousand})).status_code == 200
+    full = await world.admin.patch(f"{path}/labels", json={"labels": {"more": "v"}})
+    assert (full.status_code, full.json()["field"]) == (422, "labels")
+    assert (await with_labels(world, "a=b")).status_code == 422
+    await world.admin.put(f"{path}/delete")
+    assert (await world.admin.patch(f"{path}/labels", json={"labels": {"k1": None}})).status_code == 409

@@ -73,12 +73,22 @@ async def test_entities_are_made_shown_and_deleted_with_a_warning(tmp_path: Path
         (tmp_path / "evaluation.yaml").write_text(evaluation)
         created = await said(to, "create", "-f", str(tmp_path / "evaluation.yaml"))
         assert created == await said(to, "get", "evaluations", "-w", f"dataset={rows}", "-o", "name")
-        await said(to, "label", "isvc", used, "team=red")
+        assert await said(to, "label", "isvc", used, "team=red") == f"inferenceservices/{used} labelled"
         assert "team=red" in await said(to, "describe", "isvc", used[:8])
         deleted = await steelyard(to, "delete", "isvc", used)
         assert deleted.exit_code == 0
         assert f"warning: InferenceService {used} is used by 1 evaluation" in deleted.stderr
         assert "terminated" in await said(to, "terminate", "eval", created.partition("/")[2])
+
+
+async def test_an_account_is_labelled_and_found_by_its_label(tmp_path: Path) -> None:
+    async with served(tmp_path / "state") as to:
+        made = await said(to, "account", "create", "team-red")
+        assert await said(to, "label", "account", "team-red", "group=readers") == f"{made} labelled"
+        listed = await said(to, "get", "accounts", "-w", 'labels={"group": "readers"}', "-o", "name")
+        assert listed == made
+        await said(to, "label", "acc", "team-red", "group-")
+        assert "group" not in await said(to, "describe", "acc", "team-red")
 
 
 async def test_an_organiser_approves_and_denies_a_team(tmp_path: Path) -> None:

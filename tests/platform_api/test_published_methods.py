@@ -46,7 +46,6 @@ GROUPS = {
 """Groups of methods about kinds that the platform has."""
 
 ABSENT = {
-    "accounts.label": "accounts have no labels yet",
     **dict.fromkeys(
         ("evaluations.finalize", "measurements.finalize", "reports.finalize", "safetycases.finalize"),
         "nothing is uploaded to this kind",
@@ -366,6 +365,10 @@ def account(lab: Laboratory) -> None:
     accounts, name = lab.api.accounts, f"a-{lab.make('UseCase')[:8]}"
     made = accounts.create(requests.AccountCreateRequest(name=name))
     assert accounts.get(made.id).name == name
+    accounts.label(made.id, {"team": "blue", "gone": None})
+    # The package's own Account does not show them.
+    answer = httpx.get(f"{lab.platform.url}/accounts/{made.id}", headers=lab.platform.headers, timeout=60)
+    assert answer.json()["labels"] == {"team": "blue"}
     grant = platform.AccessGrant(resources=["models"], functions=["get"], accounts=[name])
     accounts.set_permissions(made.id, requests.AccountPermissionsSetRequest(permissions=[grant]))
     assert accounts.get_permissions(made.id) == [grant]
@@ -413,7 +416,7 @@ TOGETHER: dict[Case, tuple[str, ...]] = {
     account: (
         *("accounts.create", "accounts.get", "accounts.set_permissions", "accounts.get_permissions"),
         *("accounts.create_token", "accounts.get_token", "accounts.list_tokens", "accounts.revoke_token"),
-        *("accounts.revoke_all_tokens", "accounts.delete", "tokens.inspect"),
+        *("accounts.revoke_all_tokens", "accounts.delete", "accounts.label", "tokens.inspect"),
     ),
     of_any_kind: ("apigroup", "get"),
     volume: ("volumes.list",),

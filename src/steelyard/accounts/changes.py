@@ -1,12 +1,16 @@
 """Changes of accounts, the same in every accounts database."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from steelyard.accounts.database import TooManyLabels
 from steelyard.schema.account import AccessGrant, Account
 
 ENDED_KEPT = timedelta(days=7)
 """Time for which a key that has ended is still listed."""
+LABELS = 1000
+"""Maximum number of labels of an account, as of an entity."""
 
 
 def permit(account: Account, permissions: Sequence[AccessGrant], version: str) -> None:
@@ -18,3 +22,26 @@ def permit(account: Account, permissions: Sequence[AccessGrant], version: str) -
 def transit(account: Account, status: str, reason: str, now: datetime) -> None:
     """Give an account another status."""
     account.status, account.reason, account.lastTransitionTime = status, reason, now
+
+
+def relabel(account: Account, patch: Mapping[str, str | None]) -> None:
+    """Set labels; None removes one. Raises TooManyLabels."""
+    labels = {key: value for key, value in {**account.labels, **patch}.items() if value is not None}
+    if len(labels) > LABELS:
+        raise TooManyLabels(f"labels: the account would have {len(labels)}; at most {LABELS} are possible")
+    account.labels = labels
+
+
+def stored(account: Account) -> tuple[str, str]:
+    """Return an account's JSON as a row of the accounts has it, and that of its labels."""
+    # Keys have rows of their own; a copy in the account's JSON would outlive their revocation. Labels have a column,
+    # so that a version that does not know them can still read the account.
+    kept = account.model_dump_json(by_alias=True, exclude_none=True, exclude={"apiKeys", "labels"})
+    return kept, json.dumps(account.labels)
+
+
+def restored(kept: str, labels: str) -> Account:
+    """Return the account of a row, without its keys. Raises ValidationError."""
+    account = Account.model_validate_json(kept)
+    account.labels = json.loads(labels)
+    return account

@@ -29,6 +29,10 @@ class NoSuchAccount(AccountsDatabaseError, ContentError):
     """No account has this id."""
 
 
+class TooManyLabels(AccountsDatabaseError, ContentError):
+    """The account would have more labels than it may."""
+
+
 class Superseded(AccountsDatabaseError):
     """Another process has been elected leader since; the caller must stop."""
 
@@ -72,6 +76,10 @@ class Accounts(Protocol):
 
     async def set_status(self, id: str, status: str, reason: str, now: datetime) -> Account:
         """Active or Suspended. Raises NoSuchAccount."""
+        ...
+
+    async def set_labels(self, id: str, patch: Mapping[str, str | None]) -> Account:
+        """Set labels; None removes one, and others stay. Raises NoSuchAccount, TooManyLabels."""
         ...
 
     async def delete(self, id: str, now: datetime) -> None:

@@ -29,6 +29,7 @@ MIGRATIONS = (
     sqlite_origin.MIGRATION,
     sqlite_outbox.THIRD_MIGRATION,
     sqlite_claims.THIRD_MIGRATION,
+    sqlite_accounts.THIRD_MIGRATION,
 )
 
 

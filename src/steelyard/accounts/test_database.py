@@ -9,8 +9,7 @@ import pytest
 
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.open import MIGRATIONS, AccountsDatabase, open_accounts_database
-from steelyard.accounts.sqlite.accounts import SqliteAccounts
-from steelyard.schema.account import Identity
+from steelyard.schema.account import Account, Identity
 from steelyard.schema.ids import random_id
 from steelyard.sqlite import Database
 from steelyard.testing.engines import accounts as accounts_suite
@@ -89,10 +88,17 @@ async def test_the_extra_of_postgresql_is_named(monkeypatch: pytest.MonkeyPatch)
 
 async def test_a_file_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
     first = await Database.open(tmp_path / "accounts.db", MIGRATIONS[:1])
-    made = await SqliteAccounts(first, random_id).create("alice", Identity(), datetime.now(UTC))
+    now = datetime.now(UTC)
+    made = Account(id=random_id(), name="alice", creationTime=now, lastTransitionTime=now)
+    row = (made.id, made.name, made.model_dump_json(by_alias=True, exclude_none=True, exclude={"labels"}))
+    await first.write(
+        lambda connection: connection.execute("INSERT INTO accounts VALUES (?, ?, ?)", row).rowcount
+    )
     await first.close()
     opened = await open_accounts_database(f"sqlite:{tmp_path / 'accounts.db'}")
     assert await opened.accounts.named("alice") == made
+    labelled = await opened.accounts.set_labels(made.id or "", {"team": "blue"})
+    assert labelled == made.model_copy(update={"labels": {"team": "blue"}})
     assert await opened.outbox.expired_request("alice", "k") is None
     await opened.close()
 
@@ -122,3 +128,23 @@ async def test_an_account_that_cannot_be_read_hides_no_other(
     assert isinstance(accounts_database.database, Database)
     await accounts_database.database.write(lambda connection: connection.execute(damage, (json,)).rowcount)
     assert [account.name for account in await accounts_database.accounts.list()] == ["two"]
+
+
+async def test_a_row_of_an_earlier_version_has_no_labels(accounts_database: AccountsDatabase) -> None:
+    """Packages of `steelyard export` hold rows as the version that wrote them had them."""
+    made = await accounts_database.accounts.create("alice", Identity(), datetime(2026, 1, 31, tzinfo=UTC))
+    contents = dict(await accounts_database.transfer.dump())
+    assert [row.pop("labels") for row in contents["accounts"]] == ["{}"]
+    empty = await open_accounts_database("memory:")
+    await empty.transfer.load(contents)
+    assert await empty.accounts.named("alice") == made
+    await empty.close()
+
+
+async def test_labels_move_to_another_database(accounts_database: AccountsDatabase) -> None:
+    made = await accounts_database.accounts.create("alice", Identity(), datetime(2026, 1, 31, tzinfo=UTC))
+    labelled = await accounts_database.accounts.set_labels(made.id or "", {"team": "blue"})
+    other = await open_accounts_database("memory:")
+    await other.transfer.load(await accounts_database.transfer.dump())
+    assert await other.accounts.named("alice") == labelled
+    await other.close()

@@ -11,7 +11,7 @@ from steelyard.types import Json
 
 Kind = Literal["plain", "time", "bytes"]
 COLUMNS: Mapping[str, Mapping[str, Kind]] = {
-    "accounts": dict.fromkeys(("id", "name", "json"), "plain"),
+    "accounts": dict.fromkeys(("id", "name", "json", "labels"), "plain"),
     "keys": {
         "id": "plain",
         "account": "plain",
@@ -35,6 +35,9 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     "outbox_keys": dict.fromkeys(("account", "idempotency_key", "request"), "plain"),
 }
 """Tables and their columns. A time is an ISO 8601 text in UTC, bytes are base64."""
+
+ADDED: Mapping[str, str] = {"labels": "{}"}
+"""Values of columns that the rows of earlier versions lack."""
 
 Contents = Mapping[str, Sequence[Json]]
 """Rows by table, each in the order in which they were written."""

@@ -7,7 +7,6 @@ import typer
 
 from steelyard.cli.connection import (
     AWAITED,
-    ENTITIES,
     TERMINATED,
     WORKFLOWS,
     KindArgument,
@@ -210,11 +209,13 @@ def label(
     platform: PlatformOptions,
 ) -> None:
     """Set or remove labels."""
-    plural = one_of(collection_name(kind), ENTITIES, "labels")
+    plural = collection_name(kind)
     patch = dict(_label(text) for text in labels)
     with platform.connect() as client:
         collection = getattr(client, plural)
-        collection.label(one_id(collection, id), patch)
+        entity = one_id(collection, id)
+        collection.label(entity, patch)
+    typer.echo(f"{plural}/{entity} labelled")
 
 
 @with_options

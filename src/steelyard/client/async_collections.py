@@ -240,6 +240,9 @@ class AsyncAccounts:
         for account in await self._transport.send(self._calls.all(filters)):
             yield account
 
+    async def label(self, id: str, labels: Mapping[str, str | None]) -> None:
+        await self._transport.send(self._calls.label(id, labels))
+
     async def delete(self, id: str) -> Status:
         return await self._transport.send(self._calls.delete(id))
 

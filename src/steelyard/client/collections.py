@@ -270,8 +270,12 @@ class Accounts:
         return self._transport.send(self._calls.get(id))
 
     def query(self, **filters: Any) -> Iterator[Account]:
-        """Yield the accounts that the token may see; `name` selects one."""
+        """Yield the accounts that the token may see; `name` selects one, `labels` those with these labels."""
         yield from self._transport.send(self._calls.all(filters))
+
+    def label(self, id: str, labels: Mapping[str, str | None]) -> None:
+        """Set labels; None removes a label, others stay."""
+        self._transport.send(self._calls.label(id, labels))
 
     def delete(self, id: str) -> Status:
         """Delete the account and end its keys; the entities that it owns stay."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from steelyard.schema.base import SchemaModel, Time
-from steelyard.schema.bounds import MANY, Word
+from steelyard.schema.bounds import FEW, MANY, LabelKey, Word
 from steelyard.schema.ids import NULL_ID
 
 APIFunction = Literal[
@@ -97,6 +97,11 @@ class Account(SchemaModel):
     """Keys of the account."""
     auth: AccountAuthConfig = Field(default_factory=AccountAuthConfig)
     """Permissions of the account."""
+    # Left out where there are none: the published Account, which is read strictly in places, has no such field.
+    labels: Annotated[dict[LabelKey, Word], FEW] = Field(
+        default_factory=dict, exclude_if=lambda labels: not labels
+    )
+    """Labels: key and value pairs in the syntax of Kubernetes labels. Absent if there are none."""
     id: str | None = None
     """Id of the account."""
 

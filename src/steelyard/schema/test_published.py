@@ -78,6 +78,9 @@ ASKED: list[Pair] = pairs(
 PAIRS = [(ours, theirs, False) for ours, theirs in SAID] + [(ours, theirs, True) for ours, theirs in ASKED]
 NAMES = [theirs.__name__ for _, theirs, _ in PAIRS]
 
+OURS_ALONE = {"Account": {"labels"}}
+"""Fields that the published classes lack, though the client edits them; it ignores unknown fields of answers."""
+
 # A fifth of the examples: there are a hundred and sixty cases, which differ little.
 quick = settings(
     max_examples=settings().max_examples // 5, deadline=None, suppress_health_check=list(HealthCheck)
@@ -121,6 +124,7 @@ def test_ours_parses_in_theirs_and_comes_back(
     ours: type[SchemaModel], theirs: type[BaseModel], request_: bool, data: st.DataObject
 ) -> None:
     first = ours.parse(data.draw(instances(ours, request=request_))).dump()
+    first = {name: value for name, value in first.items() if name not in OURS_ALONE.get(ours.__name__, ())}
     back = theirs.model_validate(first)
     assert ours.parse(dumped(back)).dump() == first
 

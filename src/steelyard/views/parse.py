@@ -33,7 +33,7 @@ def parse_query(kind: str, params: Mapping[str, str], scope: Scope = EVERYTHING)
         kind=kind,
         filters={name: (text,) for name, text in given.items() if name in known},
         any_of=_with_inputs(given.get(INPUTS), _any_of(kind, given.get("query"))),
-        labels=_labels(given.get("labels")),
+        labels=parse_labels(given.get("labels")),
         scope=scope,
         order_by=order_by,
         order=_order(given.get("order"), order_by),
@@ -117,7 +117,8 @@ def _values(name: str, value: object) -> Sequence[str]:
     return tuple(values)
 
 
-def _labels(text: str | None) -> Mapping[str, str]:
+def parse_labels(text: str | None) -> Mapping[str, str]:
+    """Return the labels of a JSON object. Raises BadQuery."""
     return _pairs("labels", _json("labels", text)) if text is not None else {}
 
 

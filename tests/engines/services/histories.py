@@ -65,6 +65,7 @@ _OF_ACCOUNTS = st.one_of(
     st.tuples(
         st.sampled_from(["named", "permit", "suspend", "delete", "revoke", "revoke_all", "add_key"]), _NAMES
     ),
+    st.tuples(st.just("label"), _NAMES, st.sampled_from(["k", "l"]), st.sampled_from(["v", "w", None])),
     st.tuples(st.just("accounts")),
 )
 _OF_THE_OUTBOX = st.one_of(
@@ -146,6 +147,9 @@ class _Database:
 
     async def suspend(self, name: str) -> Outcome:
         return await self._accounts.set_status(await self._id(name), "Suspended", "SuspendCommand", NOW)
+
+    async def label(self, name: str, key: str, value: str | None) -> Outcome:
+        return await self._accounts.set_labels(await self._id(name), {key: value})
 
     async def delete(self, name: str) -> None:
         await self._accounts.delete(await self._id(name), NOW)

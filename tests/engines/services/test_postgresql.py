@@ -313,6 +313,22 @@ async def test_migrations_go_up_and_down_with_data(database: AccountsDatabase, u
     await empty.close()
 
 
+async def test_the_step_without_labels_keeps_the_accounts(database: AccountsDatabase, url: str) -> None:
+    """An earlier version refuses an account whose JSON has a field that it does not know."""
+    made = await database.accounts.create("alice", Identity(), NOW)
+    await database.accounts.set_labels(made.id or "", {"team": "blue"})
+    await database.close()
+    migrate(parse(url), "0003")
+    with psycopg.connect(url) as connection:
+        ((json,),) = connection.execute("SELECT json FROM accounts").fetchall()
+    assert "labels" not in json
+    migrate(parse(url))
+    again = await open_accounts_database(url)
+    assert await again.accounts.named("alice") == made
+    assert (await again.accounts.set_labels(made.id or "", {"team": "red"})).labels == {"team": "red"}
+    await again.close()
+
+
 async def test_many_processes_may_migrate_at_once(url: str) -> None:
     migrate(parse(url), "base")
     await asyncio.gather(*(asyncio.to_thread(migrate, parse(url)) for _ in range(4)))

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from steelyard.accounts.changes import ENDED_KEPT, permit, transit
+from steelyard.accounts.changes import ENDED_KEPT, permit, relabel, restored, stored, transit
 from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken, NoSuchAccount
 from steelyard.accounts.postgresql.database import PostgresDatabase, T, Work
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
@@ -47,9 +47,10 @@ class PostgresAccounts:
             query = text("SELECT 1 FROM accounts WHERE name = :name")
             if (await connection.execute(query, {"name": name})).first() is not None:
                 raise NameTaken(f"name: {name!r} is taken by another account")
+            json, labels = stored(account)
             await connection.execute(
-                text("INSERT INTO accounts VALUES (:id, :name, :json)"),
-                {"id": account.id, "name": name, "json": account.dump_json()},
+                text("INSERT INTO accounts (id, name, json, labels) VALUES (:id, :name, :json, :labels)"),
+                {"id": account.id, "name": name, "json": json, "labels": labels},
             )
             if request is not None:
                 await connection.execute(
@@ -73,12 +74,12 @@ class PostgresAccounts:
 
     async def list(self) -> Sequence[Account]:
         async def read(connection: AsyncConnection) -> list[Account]:
-            rows = await connection.execute(text("SELECT id, json FROM accounts ORDER BY name"))
+            rows = await connection.execute(text("SELECT id, json, labels FROM accounts ORDER BY name"))
             keys: dict[str, list[str]] = {}
             query = text("SELECT account, json FROM keys WHERE account IS NOT NULL ORDER BY id")
             for account, json in await connection.execute(query):
                 keys.setdefault(account, []).append(json)
-            accounts = (_readable(id, json, keys.get(id, [])) for id, json in rows)
+            accounts = (_readable(id, json, labels, keys.get(id, [])) for id, json, labels in rows)
             return [account for account in accounts if account is not None]
 
         return await self._database.read(read)
@@ -89,6 +90,9 @@ class PostgresAccounts:
 
     async def set_status(self, id: str, status: str, reason: str, now: datetime) -> Account:
         return await self._update(id, lambda account: transit(account, status, reason, now))
+
+    async def set_labels(self, id: str, patch: Mapping[str, str | None]) -> Account:
+        return await self._update(id, lambda account: relabel(account, patch))
 
     async def delete(self, id: str, now: datetime) -> None:
         async def remove(connection: AsyncConnection) -> None:
@@ -174,17 +178,17 @@ async def _lock_creation(connection: AsyncConnection) -> None:
     await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATION})
 
 
-def _readable(id: str, json: str, keys: Sequence[str]) -> Account | None:
+def _readable(id: str, json: str, labels: str, keys: Sequence[str]) -> Account | None:
     """None, and a line in the log, for one that cannot be read: it must not hide all others."""
     try:
-        return _parsed(json, keys)
+        return _parsed(json, labels, keys)
     except ValidationError as error:
         _log.error("account %s cannot be read, and is left out: %s", id, error)
         return None
 
 
-def _parsed(json: str, keys: Sequence[str]) -> Account:
-    account = Account.model_validate_json(json)
+def _parsed(json: str, labels: str, keys: Sequence[str]) -> Account:
+    account = restored(json, labels)
     account.apiKeys = [APIKey.model_validate_json(key) for key in keys]
     return account
 
@@ -195,14 +199,14 @@ async def _account(
     # No text of PostgreSQL has a NUL, so nothing is stored under such a name; asked for it, the driver raises.
     if "\0" in value:
         return None
-    query = f"SELECT id, json FROM accounts WHERE {column} = :value{' FOR UPDATE' if lock else ''}"
+    query = f"SELECT id, json, labels FROM accounts WHERE {column} = :value{' FOR UPDATE' if lock else ''}"
     row = (await connection.execute(text(query), {"value": value})).first()
     if row is None:
         return None
     keys = await connection.execute(
         text("SELECT json FROM keys WHERE account = :id ORDER BY id"), {"id": row[0]}
     )
-    return _parsed(row[1], [key for (key,) in keys])
+    return _parsed(row[1], row[2], [key for (key,) in keys])
 
 
 async def _made_for(connection: AsyncConnection, request: CreationRequest) -> Account | None:
@@ -222,10 +226,9 @@ async def _update(connection: AsyncConnection, id: str, change: Callable[[Accoun
     if account is None:
         raise NoSuchAccount(f"id: there is no account {id}")
     change(account)
-    # Keys have rows of their own; a copy in the account's JSON would outlive their revocation.
-    kept = account.model_copy(update={"apiKeys": []})
-    query = text("UPDATE accounts SET json = :json WHERE id = :id")
-    await connection.execute(query, {"json": kept.dump_json(), "id": id})
+    json, labels = stored(account)
+    query = text("UPDATE accounts SET json = :json, labels = :labels WHERE id = :id")
+    await connection.execute(query, {"json": json, "labels": labels, "id": id})
     return account
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.postgresql.database import PostgresDatabase
-from steelyard.accounts.transfer import COLUMNS, Contents, Kind
+from steelyard.accounts.transfer import ADDED, COLUMNS, Contents, Kind
 from steelyard.types import Json
 
 
@@ -34,7 +34,7 @@ class PostgresTransfer:
             await connection.execute(text("DELETE FROM signing_keys"))
             for table, columns in COLUMNS.items():
                 values = [
-                    {name: _inner(kind, row[name]) for name, kind in columns.items()}
+                    {name: _inner(kind, {**ADDED, **row}[name]) for name, kind in columns.items()}
                     for row in contents.get(table, ())
                 ]
                 if values:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from steelyard.accounts.changes import ENDED_KEPT, permit, transit
+from steelyard.accounts.changes import ENDED_KEPT, permit, relabel, restored, stored, transit
 from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken, NoSuchAccount
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 from steelyard.sqlite import Database
@@ -30,6 +30,7 @@ CREATE TABLE account_requests (
     PRIMARY KEY (requester, key)
 ) WITHOUT ROWID;
 """
+THIRD_MIGRATION = "ALTER TABLE accounts ADD COLUMN labels TEXT NOT NULL DEFAULT '{}';"
 _TOUCH = "UPDATE version SET number = number + 1"
 
 
@@ -63,8 +64,8 @@ class SqliteAccounts:
             # show.
             if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
                 raise NameTaken(f"name: {name!r} is taken by another account")
-            row = (account.id, name, account.dump_json())
-            connection.execute("INSERT INTO accounts VALUES (?, ?, ?)", row)
+            row = (account.id, name, *stored(account))
+            connection.execute("INSERT INTO accounts (id, name, json, labels) VALUES (?, ?, ?, ?)", row)
             if request is not None:
                 values = (request.requester, request.key, request.digest, account.id)
                 connection.execute("INSERT INTO account_requests VALUES (?, ?, ?, ?)", values)
@@ -92,6 +93,9 @@ class SqliteAccounts:
 
     async def set_status(self, id: str, status: str, reason: str, now: datetime) -> Account:
         return await self._change(id, lambda account: transit(account, status, reason, now))
+
+    async def set_labels(self, id: str, patch: Mapping[str, str | None]) -> Account:
+        return await self._change(id, lambda account: relabel(account, patch))
 
     async def delete(self, id: str, now: datetime) -> None:
         def remove(connection: sqlite3.Connection) -> None:
@@ -176,11 +180,11 @@ def _readable(connection: sqlite3.Connection, id: str) -> Account | None:
 
 
 def _account(connection: sqlite3.Connection, column: str, value: str) -> Account | None:
-    row = connection.execute(f"SELECT id, json FROM accounts WHERE {column} = ?", (value,)).fetchone()
+    row = connection.execute(f"SELECT id, json, labels FROM accounts WHERE {column} = ?", (value,)).fetchone()
     if row is None:
         return None
     keys = connection.execute("SELECT json FROM keys WHERE account = ? ORDER BY id", (row[0],)).fetchall()
-    account = Account.model_validate_json(row[1])
+    account = restored(row[1], row[2])
     account.apiKeys = [APIKey.model_validate_json(key[0]) for key in keys]
     return account
 
@@ -202,9 +206,7 @@ def _update(connection: sqlite3.Connection, id: str, change: Callable[[Account],
     if account is None:
         raise NoSuchAccount(f"id: there is no account {id}")
     change(account)
-    # Keys have rows of their own; a copy in the account's JSON would outlive their revocation.
-    kept = account.model_copy(update={"apiKeys": []})
-    connection.execute("UPDATE accounts SET json = ? WHERE id = ?", (kept.dump_json(), id))
+    connection.execute("UPDATE accounts SET json = ?, labels = ? WHERE id = ?", (*stored(account), id))
     connection.execute(_TOUCH)
     return account
 

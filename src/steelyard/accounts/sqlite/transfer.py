@@ -8,7 +8,7 @@ from typing import Any
 
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.sqlite.outbox import DELIVERIES
-from steelyard.accounts.transfer import COLUMNS, Contents, Kind
+from steelyard.accounts.transfer import ADDED, COLUMNS, Contents, Kind
 from steelyard.sqlite import Database
 from steelyard.types import Json
 
@@ -38,7 +38,7 @@ class SqliteTransfer:
                 names = ", ".join(_NAMES.get(name, name) for name in columns)
                 places = ", ".join("?" * len(columns))
                 rows = [
-                    tuple(_inner(name, kind, row[name]) for name, kind in columns.items())
+                    tuple(_inner(name, kind, {**ADDED, **row}[name]) for name, kind in columns.items())
                     for row in contents.get(table, ())
                 ]
                 connection.executemany(f"INSERT INTO {table} ({names}) VALUES ({places})", rows)

@@ -2,13 +2,16 @@
 
 from starlette.responses import Response
 
-from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken
+from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken, TooManyLabels
 from steelyard.api.accounts.loading import load_account
+from steelyard.api.entities.labels import check_reserved
 from steelyard.api.http.context import RequestContext
-from steelyard.api.http.errors import Conflict, Forbidden, NotImplementedYet, key_taken
+from steelyard.api.http.errors import Conflict, Forbidden, Invalid, key_taken
 from steelyard.api.http.responses import list_response, model_response, value_response
 from steelyard.schema.answers import Status
-from steelyard.schema.requests import AccountCreateRequest
+from steelyard.schema.requests import AccountCreateRequest, LabelsEditRequest
+from steelyard.views.parse import parse_labels
+from steelyard.views.view import BadQuery
 
 
 async def create(context: RequestContext) -> Response:
@@ -37,11 +40,16 @@ async def get(context: RequestContext) -> Response:
 async def query(context: RequestContext) -> Response:
     """The accounts that the token may see."""
     name = context.query.get("name")
+    try:
+        labels = parse_labels(context.query.get("labels") or None)
+    except BadQuery as error:
+        raise Invalid(str(error), field=error.field) from error
     accounts = [
         account
         for account in await context.api.accounts.list()
         if context.access.allows("accounts", "query", account.id or "", account.id or "")
         and (not name or account.name == name)
+        and account.labels.items() >= labels.items()
     ]
     return list_response(accounts)
 
@@ -71,9 +79,17 @@ async def rotate_signing_key(context: RequestContext) -> Response:
 
 
 async def label(context: RequestContext) -> Response:
-    """The error 501: the published client has this call, and the published account has no labels."""
+    """All labels after the edit."""
+    request = await context.edit(LabelsEditRequest)
     account = await load_account(context, "edit")
-    raise NotImplementedYet(f"labels: an account has none, and so has {account.id}")
+    check_reserved(request)
+    if account.status == "Deleted":
+        raise Conflict(f"status: account {account.name} is Deleted")
+    try:
+        account = await context.api.accounts.set_labels(account.id or "", request.labels)
+    except TooManyLabels as error:
+        raise Invalid(str(error), field="labels") from error
+    return value_response({"labels": account.labels})
 
 
 async def _change_status(context: RequestContext, status: str, reason: str) -> Response:

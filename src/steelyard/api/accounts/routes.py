@@ -11,9 +11,13 @@ from steelyard.schema.requests import (
     AccountCreateRequest,
     AccountPermissionsSetRequest,
     AccountTokenCreateRequest,
+    LabelsEditRequest,
 )
 
-_NAME = Parameter("name", "Only with this name.")
+_FILTERS = (
+    Parameter("name", "Only with this name."),
+    Parameter("labels", "JSON: an object of labels that the account has."),
+)
 
 
 def account_routes() -> Iterator[Route]:
@@ -21,7 +25,7 @@ def account_routes() -> Iterator[Route]:
     create, edit, get = Grant("accounts", "create"), Grant("accounts", "edit"), Grant("accounts", "get")
     yield Route("POST", path, create, accounts.create, "Create: Account", AccountCreateRequest, Account)
     yield Route(
-        "GET", path, Grant("accounts", "query"), accounts.query, "Query", None, list[Account], (_NAME,)
+        "GET", path, Grant("accounts", "query"), accounts.query, "Query", None, list[Account], _FILTERS
     )
     yield Route("GET", one, get, accounts.get, "Get", None, Account)
     yield Route("PUT", f"{one}/delete", Grant("accounts", "delete"), accounts.delete, "Delete", None, Status)
@@ -29,9 +33,7 @@ def account_routes() -> Iterator[Route]:
     yield Route("PUT", f"{one}/reactivate", edit, accounts.reactivate, "Reactivate", None, Status)
     rotate = accounts.rotate_signing_key
     yield Route("POST", f"{path}/signing-keys", create, rotate, "Create: signing key", None, str)
-    yield Route(
-        "PATCH", f"{one}/labels", edit, accounts.label, "Edit labels (not implemented)", errors=(501,)
-    )
+    yield Route("PATCH", f"{one}/labels", edit, accounts.label, "Edit labels", LabelsEditRequest)
     granted, request = f"{one}/permissions", AccountPermissionsSetRequest
     yield Route("GET", granted, get, permissions.get, "Permissions", None, list[AccessGrant])
     yield Route("PUT", granted, edit, permissions.replace, "Set permissions", request, list[AccessGrant])

@@ -1,6 +1,5 @@
 """Handlers that every kind of entity has: create, get, query, edit, delete."""
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from steelyard.api.commands.commands import Edit, derived_id
 from steelyard.api.entities.creation import Build, NewEntity
 from steelyard.api.entities.dependents import warning
+from steelyard.api.entities.labels import check_reserved
 from steelyard.api.entities.loading import EntitySummary, load_json, load_summary
 from steelyard.api.entities.reading import entity_of
 from steelyard.api.http.context import RequestContext
@@ -38,11 +38,6 @@ from steelyard.schema.status import TERMINAL, WITH_WORKFLOW
 from steelyard.views.parse import parse_query
 from steelyard.views.view import BadQuery
 
-_RESERVED = re.compile(r"(([^/]+\.)?dyff\.io|steelyard)/")
-_CONCERNS = ("usecases.dyff.io/", "hazards.dyff.io/")
-"""Beginnings of labels that attach a concern to an entity."""
-ACCESS = {"public", "internal", None}
-"""Values of `dyff.io/access`, the one reserved label that clients may set: who sees the entity outside."""
 Shown = Callable[[RequestContext, Sequence[bytes]], Awaitable[Sequence[bytes]]]
 """Returns the JSON of entities without the parts that the caller may not see."""
 Turn = Callable[[RequestContext, Any], Awaitable[str]]
@@ -111,7 +106,7 @@ class Kept:
         """All labels after the edit."""
         request = await context.edit(LabelsEditRequest)
         entity = await load_summary(context)
-        _check_reserved(request)
+        check_reserved(request)
         patch = LabelsPatch(labels=request.labels)
         data = LabelsData(id=entity.id, kind=entity.kind, attributes=patch)
         json = await self._edit(context, EditEntityLabels(data=data))
@@ -211,17 +206,6 @@ def _stopped(entity: EntitySummary) -> str | None:
     if entity.kind not in WITH_WORKFLOW or entity.status != "Admitted":
         return None
     return f"{entity.kind} {entity.id} was running, and is being stopped"
-
-
-def _check_reserved(request: LabelsEditRequest) -> None:
-    for key, value in request.labels.items():
-        if not _RESERVED.match(key) or key.startswith(_CONCERNS):
-            continue
-        if key != "dyff.io/access" or value not in ACCESS:
-            raise Invalid(
-                f"labels: {key} is the platform's own; of these, dyff.io/access may be public, internal or null",
-                field="labels",
-            )
 
 
 def _documentation(json: bytes) -> dict[str, object]:

@@ -10,6 +10,7 @@ from steelyard.accounts.database import (
     KeyTaken,
     NameTaken,
     NoSuchAccount,
+    TooManyLabels,
 )
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 
@@ -84,6 +85,25 @@ async def permissions_are_replaced_and_have_a_new_version(accounts: Accounts) ->
     assert first.auth.permissionsVersion != second.auth.permissionsVersion
     assert (await current(accounts, id)).auth == second.auth
     assert second.auth.permissions == []
+
+
+async def labels_are_patched(accounts: Accounts) -> None:
+    id = await account(accounts)
+    await accounts.add_key(id, key("k"), "digest")
+    assert (await accounts.set_labels(id, {"team": "blue", "tier": "gold"})).labels["tier"] == "gold"
+    after = await accounts.set_labels(id, {"tier": None, "gone": None, "a.b/c": ""})
+    assert after == await current(accounts, id) == (await accounts.list())[0]
+    assert (after.labels, [key.id for key in after.apiKeys]) == ({"team": "blue", "a.b/c": ""}, ["k"])
+    await accounts.set_status(id, "Suspended", "SuspendCommand", LATER)
+    assert (await current(accounts, id)).labels == after.labels
+
+
+async def labels_are_bounded_together(accounts: Accounts) -> None:
+    id = await account(accounts)
+    await accounts.set_labels(id, {f"k{number}": "v" for number in range(1000)})
+    message = await refusal(accounts.set_labels(id, {"one-more": "v"}), TooManyLabels)
+    assert "1001; at most 1000" in message
+    assert len((await accounts.set_labels(id, {"one-more": "v", "k0": None})).labels) == 1000
 
 
 async def a_status_is_set_with_its_reason_and_time(accounts: Accounts) -> None:
@@ -173,6 +193,7 @@ async def every_change_changes_the_version(accounts: Accounts) -> None:
     changes: list[Callable[[], Awaitable[object]]] = [
         lambda: accounts.set_permissions(id, [GET]),
         lambda: accounts.set_status(id, "Suspended", "SuspendCommand", NOW),
+        lambda: accounts.set_labels(id, {"team": "blue"}),
         lambda: accounts.add_key(id, key("k"), "digest"),
         lambda: accounts.revoke(id, "k"),
         lambda: accounts.delete(id, NOW),
@@ -195,6 +216,8 @@ CASES: dict[str, Case] = {
         a_repeated_request_gives_the_account_that_it_made,
         all_are_listed_by_name,
         permissions_are_replaced_and_have_a_new_version,
+        labels_are_patched,
+        labels_are_bounded_together,
         a_status_is_set_with_its_reason_and_time,
         nothing_is_done_to_an_account_that_is_not,
         a_deleted_account_stays_without_keys,
