@@ -5,7 +5,7 @@ import pytest
 from steelyard.types import Json
 from tests.platform_api.test_collection import METHOD, OUTPUTS, a_method, a_service
 from tests.platform_api.test_submissions import a_contest, submit
-from tests.platform_api.world import World, dataset, grant, service
+from tests.platform_api.world import World, dataset, grant, model, service
 
 
 async def test_tags_are_given_and_taken_and_stand_for_entities(world: World) -> None:
@@ -138,3 +138,89 @@ async def test_a_submission_keeps_the_id_that_a_tag_stood_for(world: World) -> N
     assert answer.json()["submission"]["id"] == submitted["id"]
     run = (await world.admin.get(f"/pipelines/runs/{answer.json()['pipelineRun']}")).json()
     assert run["arguments"] == {"service": submitted["id"]}
+
+
+async def test_workflows_keep_the_ids_that_tags_stood_for(world: World) -> None:
+    served, data, module = (
+        await a_service(world),
+        await world.created("datasets", **dataset()),
+        await a_module(world),
+    )
+    to_service, to_data = (
+        await tagged(world, "InferenceService", served),
+        await tagged(world, "Dataset", data),
+    )
+    session = await world.created("inferencesessions", inferenceService=to_service)
+    assert session["inferencesession"]["inferenceService"]["id"] == served["id"]
+
+    asked = {"dataset": to_data, "inferenceSession": {"inferenceService": to_service}}
+    evaluation = await world.created("evaluations", **asked)
+    embedded = evaluation["inferenceSession"]["inferenceService"]
+    assert (evaluation["dataset"], embedded["id"]) == (data["id"], served["id"])
+    matching = await world.admin.get(
+        "/evaluations", params={"dataset": data["id"], "inferenceService": served["id"]}
+    )
+    assert [listed["id"] for listed in matching.json()] == [evaluation["id"]]
+
+    modules = [module["id"], await tagged(world, "Module", module)]
+    report = await world.created("reports", rubric="r", evaluation=evaluation["id"], modules=modules)
+    assert (report["modules"], report["dataset"]) == ([module["id"]] * 2, data["id"])
+
+
+async def test_an_audit_keeps_the_id_that_a_tag_stood_for(world: World) -> None:
+    served, data = await a_service(world), await world.created("datasets", **dataset())
+    requirements = [{"dataset": data["id"], "rubric": "r"}]
+    procedure = await world.created("auditprocedures", name="p", requirements=requirements)
+    reference = await tagged(world, "InferenceService", served)
+    audit = await world.created("audits", auditProcedure=procedure["id"], inferenceService=reference)
+    assert audit["inferenceService"] == served["id"]
+
+
+async def test_a_service_embeds_the_model_that_a_tag_stood_for(world: World) -> None:
+    made = await world.created("models", **model())
+    reference = await tagged(world, "Model", made)
+    assert (await world.created("inferenceservices", **service(), model=reference))["model"]["id"] == made[
+        "id"
+    ]
+
+
+async def test_a_run_keeps_the_ids_that_its_arguments_stood_for(world: World) -> None:
+    served, data = await a_service(world), await world.created("datasets", **dataset())
+    session = {"inferenceService": await tagged(world, "InferenceService", served)}
+    request = {"kind": "PipelineEvaluationRequest", "dataset": "$(data)", "inferenceSession": session}
+    pipeline = await world.created(
+        "pipelines",
+        name="p",
+        nodes={"ask": {"name": "ask", "request": request}},
+        parameters={"data": {"keyword": "data"}},
+    )
+    reference = await tagged(world, "Dataset", data)
+    run = await world.created(
+        f"pipelines/{pipeline['id']}/runs", pipeline=pipeline["id"], arguments={"data": reference}
+    )
+    evaluation = (await world.admin.get(f"/pipelines/runs/{run['id']}/workflows")).json()["ask"]
+    embedded = evaluation["inferenceSession"]["inferenceService"]
+    assert (evaluation["dataset"], embedded["id"]) == (data["id"], served["id"])
+
+
+REFERENCES: dict[str, tuple[str, Json, str]] = {
+    "an evaluation's dataset": (
+        "evaluations",
+        {"dataset": "{reference}", "inferenceSession": {"inferenceService": "0" * 32}},
+        "dataset",
+    ),
+    "a session's service": ("inferencesessions", {"inferenceService": "{reference}"}, "inferenceService"),
+    "a service's model": ("inferenceservices", {**service(), "model": "{reference}"}, "model"),
+}
+
+
+@pytest.mark.parametrize(("path", "fields", "field"), REFERENCES.values(), ids=REFERENCES)
+async def test_a_tag_that_was_taken_away_is_refused_by_its_field(
+    world: World, path: str, fields: Json, field: str
+) -> None:
+    family = await world.created("families", memberKind="Dataset")
+    reference = f"{family['id']}@gone"
+    content = {name: reference if value == "{reference}" else value for name, value in fields.items()}
+    refused = await world.admin.post(f"/{path}", json={"account": "acme", **content})
+    assert (refused.status_code, refused.json()["field"]) == (422, field)
+    assert "no tag 'gone'" in refused.json()["detail"]

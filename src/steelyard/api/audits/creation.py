@@ -59,7 +59,7 @@ async def audit_procedure(
 async def audit(context: RequestContext, request: AuditCreateRequest, new: NewEntity) -> Sequence[AnyEntity]:
     procedure = await resolve(context, AuditProcedure, request.auditProcedure, "auditProcedure")
     service = await resolve(context, InferenceService, request.inferenceService, "inferenceService")
-    content = {**request.dump(), "metadata": {}}
+    content = {**request.dump(), "inferenceService": service.id, "metadata": {}}
     texts = {name: content.pop(name, None) for name in ("useCase", "author")}
     content["annotations"] = naming(auditProcedure=procedure.name, inferenceService=service.name, **texts)
     if (baseline := content.pop("baseline", None)) is not None:

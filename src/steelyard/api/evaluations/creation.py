@@ -29,8 +29,9 @@ async def evaluation(
         running = await resolve(context, InferenceSession, request.inferenceSessionReference or "", field)
         fields = {name: getattr(running, name) for name in InferenceSessionSpec.model_fields}
         session = InferenceSessionSpec(**fields)
-    content = {"inferenceSession": session.dump(), "annotations": naming(dataset=dataset.name)}
-    return [new.entity(Evaluation, {**request.dump(), **content})]
+    # The id, not the reference: its tag may go to another dataset later.
+    content = {"dataset": dataset.id, "annotations": naming(dataset=dataset.name)}
+    return [new.entity(Evaluation, {**request.dump(), "inferenceSession": session.dump(), **content})]
 
 
 async def own_session(

@@ -20,9 +20,9 @@ async def report(
     context: RequestContext, request: ReportCreateRequest, new: NewEntity
 ) -> Sequence[AnyEntity]:
     evaluation = await resolve(context, Evaluation, request.evaluation, "evaluation")
-    for number, module in enumerate(request.modules):
-        await resolve(context, Module, module, f"modules.{number}")
-    content = {**request.dump(), **subject_of(evaluation)}
+    named = [(module, f"modules.{number}") for number, module in enumerate(request.modules)]
+    modules = [(await resolve(context, Module, module, field)).id for module, field in named]
+    content = {**request.dump(), **subject_of(evaluation), "modules": modules}
     if request.datasetView is not None:
         views: Sequence[DataView] = ()
         if not isinstance(request.datasetView, DataView):  # it is named by its id

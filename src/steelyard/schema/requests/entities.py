@@ -20,7 +20,7 @@ from steelyard.schema.model import Accelerator, ModelFields
 from steelyard.schema.module import ModuleFields
 from steelyard.schema.mounts import check_mounts
 from steelyard.schema.paths import check_artifact_paths, check_md5
-from steelyard.schema.requests.base import CreateRequest, End, EntityId, Name, Request
+from steelyard.schema.requests.base import CreateRequest, End, EntityId, EntityReference, Name, Request
 
 
 def _checked(artifacts: list[Artifact]) -> list[Artifact]:
@@ -76,8 +76,8 @@ class InferenceServiceCreateRequest(CreateRequest):
     """Form of the service's requests and answers."""
     outputViews: Annotated[list[DataView], FEW] = Field(default_factory=list)
     """Other forms of the outputs."""
-    model: EntityId | None = None
-    """Id of the model."""
+    model: EntityReference | None = None
+    """Id of the model, or `family@tag`."""
 
     @model_validator(mode="after")
     def _one_image(self) -> Self:
@@ -100,8 +100,8 @@ class InferenceSessionCreateRequest(CreateRequest):
     """Accelerator of each replica."""
     useSpotPods: bool = True
     """True if cheaper nodes may be used that can be taken away at any time."""
-    inferenceService: EntityId
-    """Id of the service."""
+    inferenceService: EntityReference
+    """Id of the service, or `family@tag`."""
 
 
 class EvaluationInferenceSessionRequest(SchemaModel):
@@ -115,15 +115,15 @@ class EvaluationInferenceSessionRequest(SchemaModel):
     """Accelerator of each replica."""
     useSpotPods: bool = True
     """True if cheaper nodes may be used that can be taken away at any time."""
-    inferenceService: EntityId
-    """Id of the service."""
+    inferenceService: EntityReference
+    """Id of the service, or `family@tag`."""
 
 
 class EvaluationCreateRequest(CreateRequest):
     """Creates an evaluation: every row of a dataset is asked of an inference service."""
 
-    dataset: EntityId
-    """Id of the dataset."""
+    dataset: EntityReference
+    """Id of the dataset, or `family@tag`."""
     replications: Replications = 1
     """Number of times that every row is asked."""
     workersPerReplica: Count | None = None
@@ -149,8 +149,8 @@ class ReportCreateRequest(CreateRequest):
     """Name of the rubric."""
     evaluation: EntityId
     """Id of the evaluation."""
-    modules: Annotated[list[EntityId], FEW] = Field(default_factory=list)
-    """Ids of modules that hold the rubric's code."""
+    modules: Annotated[list[EntityReference], FEW] = Field(default_factory=list)
+    """Ids of modules that hold the rubric's code, or `family@tag`."""
     datasetView: Word | DataView | None = None
     """View of the dataset that the rubric reads, or the id of one of the dataset's views."""
     evaluationView: Word | DataView | None = None
@@ -171,8 +171,8 @@ class AuditCreateRequest(CreateRequest):
 
     auditProcedure: EntityId
     """Id of the procedure."""
-    inferenceService: EntityId
-    """Id of the service."""
+    inferenceService: EntityReference
+    """Id of the service, or `family@tag`."""
     baseline: EntityId | None = None
     """Id of an earlier audit, with which this one is compared row by row."""
     useCase: Name | None = None
