@@ -73,11 +73,15 @@ class Watch:
 
 @dataclass(frozen=True)
 class Events:
-    """The next `count` events of a watch, or without a count all until the server ends it."""
+    """The next `count` events of a watch, or without a count all until the server ends it.
+
+    `last` names an object: all events to the first about it. A case whose steps may take any time needs one of the two.
+    """
 
     watch: str
     count: int = 0
     compare: tuple[str, ...] = ()
+    last: str = ""
 
 
 Step = Request | Until | Repeat | Watch | Events
@@ -101,11 +105,16 @@ class Case:
     def digest(self) -> str:
         """A digest of all that is sent and compared: a recording belongs to one form of its case."""
         content = orjson.dumps(
-            [self.managed, [[type(step).__name__, step.__dict__] for step in self.steps]],
+            [self.managed, [[type(step).__name__, _content(step)] for step in self.steps]],
             default=lambda value: value.decode("latin-1") if isinstance(value, bytes) else str(value),
             option=orjson.OPT_SORT_KEYS,
         )
         return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _content(step: Step) -> Json:
+    """Fields of a step, without those that are younger than the recordings and not used."""
+    return {name: value for name, value in step.__dict__.items() if name != "last" or value}
 
 
 # ---- short forms

@@ -200,7 +200,9 @@ class _Run:
                     line = await stream.readline()
                     if not line:
                         break
-                    events.append(_body(line))
+                    events.append(event := _body(line))
+                    if step.last and _at(event, "object.metadata.name") == step.last:
+                        break
         except TimeoutError:
             events.append("no further event came")
         return {"events": events}

@@ -38,6 +38,7 @@ CHANGED = (
 )
 ANSWER = ("kind", "reason", "message", "data", "metadata.labels", "metadata.finalizers", "metadata.name")
 SELECTED = "labelSelector=of=it"
+LAST = "written-last"  # tells a watch that all has come
 
 
 def labels(draw: random.Random) -> Json:
@@ -90,14 +91,15 @@ def sequence(number: int) -> Iterator[Step]:
     draw = random.Random(f"writes {number}")
     everything = f"{MAPS}?fieldSelector=metadata.name!=kube-root-ca.crt"
     yield get(everything, name="start", compare=("kind",))
-    since = "watch=1&resourceVersion={{start:metadata.resourceVersion}}&timeoutSeconds=6"
+    since = "watch=1&resourceVersion={{start:metadata.resourceVersion}}"
     yield Watch("all", f"{everything}&{since}")
     yield Watch("selected", f"{MAPS}?{SELECTED}&{since}")
     for _ in range(LENGTH):
         yield written(draw, draw.choice(NAMES))
     yield get(everything, compare=("items",))
-    yield Events("all", compare=CHANGED)
-    yield Events("selected", compare=CHANGED)
+    yield post(MAPS, config_map(LAST, labels={"of": "it"}), compare=("kind",))
+    yield Events("all", compare=CHANGED, last=LAST)
+    yield Events("selected", compare=CHANGED, last=LAST)
 
 
 CASES = [Case(f"writes: sequence {number}", *sequence(number), managed=True) for number in range(SEQUENCES)]

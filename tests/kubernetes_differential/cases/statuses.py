@@ -39,7 +39,7 @@ WITH_STATUS: dict[str, tuple[str, Json]] = {
     **{kind: KINDS[kind] for kind in ("StatefulSet", "DaemonSet", "CronJob", "ReplicationController", "PersistentVolumeClaim", "ResourceQuota", "Ingress", "PodDisruptionBudget", "HorizontalPodAutoscaler", "PersistentVolume", "ValidatingAdmissionPolicy")},
     "Pod": (PODS, pod("a")),
     "Job": (f"{BATCH}/jobs", job("a")),
-    "Deployment": (f"{APPS}/deployments", deployment("a", replicas=0)),
+    "Deployment": (f"{APPS}/deployments", deployment("a", replicas=0, paused=True)),  # else its revision is written beside the case
     "ReplicaSet": (f"{APPS}/replicasets", REPLICAS),
     "Service": (f"{CORE}/services", service("a")),
     "Node": ("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node"}),
