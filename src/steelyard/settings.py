@@ -20,6 +20,7 @@ from steelyard.errors import UsageError
 from steelyard.gpu_settings import GpuSettings
 from steelyard.monitoring import Listen
 from steelyard.operator.settings import OperatorSettings
+from steelyard.schema.egress import EgressSettings
 from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.telemetry_settings import TelemetrySettings
@@ -78,6 +79,9 @@ class Settings(BaseSettings):
     )
     archive: BackupSettings = Field(
         default_factory=BackupSettings, description="The history of entities that the backup keeps."
+    )
+    egress: EgressSettings = Field(
+        default_factory=EgressSettings, description="Addresses outside that may be called."
     )
     telemetry: TelemetrySettings = Field(
         default_factory=TelemetrySettings, description="Other systems that are told what happens."

@@ -187,7 +187,8 @@ def operator_settings(loaded: "Settings", state: StateDir) -> OperatorSettings:
         local = {"listen": RAY_LISTEN, "service": RAY_SERVICE}
         unset = {name: value for name, value in local.items() if name not in ray.model_fields_set}
         ray = ray.model_copy(update=unset)
-    return loaded.operator.model_copy(update={"storage": loaded.storage, "training": training, "ray": ray})
+    parts = {"storage": loaded.storage, "egress": loaded.egress, "training": training, "ray": ray}
+    return loaded.operator.model_copy(update=parts)
 
 
 def write_kubeconfig(state: StateDir, url: str, ca: Path) -> None:

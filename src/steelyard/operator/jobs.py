@@ -7,9 +7,13 @@ from steelyard.operator.conditions import parse_time
 from steelyard.operator.names import child_name, labels, owner_reference
 from steelyard.operator.pods import pod_spec, step_container, step_volumes
 from steelyard.operator.settings import OperatorSettings
+from steelyard.schema.egress import Purpose
 from steelyard.schema.locations import complete_location
 from steelyard.schema.steps import ResourceRef, StepConfig, epoch
 from steelyard.types import Json, mapping
+
+PURPOSES: dict[str, Purpose] = {"fetch_model": "sources"}
+"""Steps that call addresses outside, and the list of the settings that says which."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ def step_config(
         ),
         spec=complete_spec(resource["spec"], settings.storage),
         replicas=replicas,
+        egress=settings.egress.policy(PURPOSES[module]) if module in PURPOSES else None,
     )
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from steelyard.awake import NO_SLEEPS, Sleeps
 from steelyard.monitoring import Listen
 from steelyard.operator.ray.settings import RaySettings
+from steelyard.schema.egress import EgressSettings
 
 LONGEST = 2**31 - 1
 """Seconds of a setting: 68 years, which any time of ours can be put off by."""
@@ -96,6 +97,11 @@ class OperatorSettings(_Settings):
         default={},
         exclude=True,
         description="Resources of kind Framework by name: from the cluster, not from a file.",
+    )
+    egress: EgressSettings = Field(
+        default=EgressSettings(),
+        exclude=True,
+        description="Addresses outside that steps may call: from the table [egress].",
     )
     sleeps: Sleeps = Field(
         default=NO_SLEEPS, exclude=True, description="When the machine slept: measured, not from a file."

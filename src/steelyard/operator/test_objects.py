@@ -5,7 +5,7 @@ import json
 import orjson
 import pytest
 
-from steelyard.operator.jobs import Step, job_and_config
+from steelyard.operator.jobs import Step, job_and_config, step_config
 from steelyard.operator.names import CHILD_LIMIT, child_name
 from steelyard.operator.runners import runner_container, runner_fault
 from steelyard.operator.session_objects import session_objects
@@ -14,11 +14,13 @@ from steelyard.operator.simulation.resources import (
     DIGEST,
     make_evaluation,
     make_foreign_service,
+    make_model,
     make_runner,
     make_session,
 )
 from steelyard.operator.workflows.evaluation import child_session, service_name
 from steelyard.schema.bounds import ENTITY_BYTES
+from steelyard.schema.egress import EgressPolicy, EgressSettings
 from steelyard.schema.resources import InferenceSessionResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.types import Json
@@ -84,6 +86,17 @@ def test_a_job_says_what_its_step_needs() -> None:
     assert config.spec["storage"]["inputs"] == {"dataset": "s3://bucket/steelyard/datasets/a3"}
     assert job["spec"]["backoffLimit"] == 0
     assert job["spec"]["activeDeadlineSeconds"] == 7100
+
+
+def test_a_step_that_calls_addresses_outside_is_told_which() -> None:
+    settings = SETTINGS.model_copy(
+        update={"egress": EgressSettings(sources=("hub.example.org",), networks=("10.1.0.0/16",))}
+    )
+    assert step_config(make_model(), "fetch_model", settings).egress == EgressPolicy(
+        hosts=("hub.example.org",), networks=("10.1.0.0/16",), setting="egress.sources"
+    )
+    # Any other step calls none, and an older image of it knows no such field.
+    assert "egress" not in made_job()[0]["data"]["config.json"]
 
 
 def test_a_step_knows_its_pods_uid() -> None:

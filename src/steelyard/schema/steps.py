@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from steelyard.schema.egress import EgressPolicy
+
 EXIT_OK = 0
 """Success, also with row errors that the policy allows."""
 EXIT_RETRY = 1
@@ -43,6 +45,9 @@ class StepConfig(BaseModel):
     spec: dict[str, Any] = Field(description="The resource's spec, its storage locations complete URLs.")
     replicas: str | None = Field(
         default=None, description="Where the replicas are found: `dns:HOST:PORT` or `file:PATH`."
+    )
+    egress: EgressPolicy | None = Field(
+        default=None, description="Addresses outside that the step may call; absent: none."
     )
 
 

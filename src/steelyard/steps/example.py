@@ -3,12 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+from steelyard.schema.egress import EgressPolicy
 from steelyard.schema.steps import ResourceRef, StepConfig
 
+LOOPBACK = EgressPolicy(hosts=("http://127.0.0.1",), networks=("127.0.0.0/8",))
+"""Policy of a test whose servers are on this machine."""
 ID = "0d191750000040008000000000000002"
 
 
-def make_config(step: str, kind: str, spec: dict[str, Any]) -> StepConfig:
+def make_config(step: str, kind: str, spec: dict[str, Any], egress: EgressPolicy | None = None) -> StepConfig:
     name = f"{kind.lower()}-{ID}"
     return StepConfig(
         step=step,
@@ -18,6 +21,7 @@ def make_config(step: str, kind: str, spec: dict[str, Any]) -> StepConfig:
             kind=kind, namespace="default", name=name, uid="11111111-2222-4333-8444-555555555555"
         ),
         spec={"id": ID, "account": "examples", **spec},
+        egress=egress,
     )
 
 

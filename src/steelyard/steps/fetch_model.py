@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from steelyard.schema.egress import EgressPolicy
 from steelyard.schema.resources import ModelResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
@@ -67,7 +68,7 @@ async def main(config: StepConfig, log: Log) -> None:
     output = opened(spec.storage.output, "spec.storage.output")
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        remotes = await source_files(spec, scratch)
+        remotes = await source_files(spec, scratch, config.egress or EgressPolicy())
         for remote in remotes:
             # All names are checked before anything is fetched: a bad one at the end would cost the whole transfer.
             checked_path(remote.path, "a file of the source")
@@ -98,7 +99,7 @@ async def _keep(output: Store, remote: RemoteFile, scratch: Path, fetching: Fetc
     return kept
 
 
-async def source_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
+async def source_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy) -> list[RemoteFile]:
     """List the files to fetch; the libraries of a source are loaded only when it is used."""
     match spec.source.kind:
         case "Upload":
@@ -107,11 +108,11 @@ async def source_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFil
             # Imported only here: the library takes long to load, which other sources need not pay.
             from steelyard.steps.hub_source import hub_files
 
-            return described(spec, await hub_files(spec, scratch))
+            return described(spec, await hub_files(spec, scratch, policy))
         case "GitLFS":
             from steelyard.steps.git_source import git_files
 
-            return described(spec, await git_files(spec, scratch))
+            return described(spec, await git_files(spec, scratch, policy))
         case other:
             known = "Upload, HuggingFaceHub and GitLFS are"
             message = f"spec.source.kind: {other} is not implemented; {known}"

@@ -23,37 +23,58 @@ from dulwich.objects import Blob, Commit, ObjectID
 from dulwich.refs import HEADREF
 from dulwich.repo import Repo
 
+from steelyard.egress.policy import EgressRefused, check_url
+from steelyard.egress.urllib3_pools import GuardedPoolManager
+from steelyard.schema.egress import EgressPolicy
 from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import StepFailed
 from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile
 
 T = TypeVar("T")
 PIECE = 1 << 20
+SECONDS = 60.0
+"""Longest time for a connection, and without a byte of an answer."""
 NOT_KEPT = frozenset({".gitattributes", ".gitignore"})
 
 
-async def git_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
+class _LFSClient(HTTPLFSClient):
+    """A client of LFS whose calls go through a given pool manager."""
+
+    def __init__(self, url: str, pools: GuardedPoolManager) -> None:
+        super().__init__(url)
+        self.pools = pools
+
+    def _get_pool_manager(self) -> GuardedPoolManager:
+        return self.pools
+
+
+async def git_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy) -> list[RemoteFile]:
     """The files of the newest commit; pointers stand for their large files."""
     source = spec.source.gitLFS
     if source is None:
         raise StepFailed("BadConfiguration", "spec.source.gitLFS: is missing", permanent=True)
     url = source.url
-    entries = await _in_thread(lambda: _checked_out(url, scratch))
+    try:
+        check_url(policy, url, "spec.source.gitLFS.url")
+    except EgressRefused as error:
+        raise StepFailed(FETCH_FAILED, str(error), permanent=True) from error
+    pools = GuardedPoolManager(policy, timeout=urllib3.Timeout(connect=SECONDS, read=SECONDS))
+    entries = await _in_thread(lambda: _checked_out(url, scratch, pools))
     if not entries:
         raise StepFailed(FETCH_FAILED, f"{url} holds no files", permanent=True)
     # The address that Git LFS specifies for a repository without one of its own in `.lfsconfig`.
-    lfs = HTTPLFSClient(f"{url.rstrip('/').removesuffix('.git')}.git/info/lfs")
+    lfs = _LFSClient(f"{url.rstrip('/').removesuffix('.git')}.git/info/lfs", pools)
     return [_file(lfs, path, local) for path, local in entries]
 
 
-def _checked_out(url: str, scratch: Path) -> list[tuple[str, Path]]:
+def _checked_out(url: str, scratch: Path, pools: GuardedPoolManager) -> list[tuple[str, Path]]:
     """The files of the newest commit as git holds them, on local disk under plain numbers."""
     folder, tree = scratch / "repository", scratch / "tree"
     folder.mkdir()
     tree.mkdir()
     entries = []
     with closing(Repo.init_bare(str(folder))) as repo:
-        commit = repo[_fetched(url, repo)]
+        commit = repo[_fetched(url, repo, pools)]
         assert isinstance(commit, Commit)
         for number, entry in enumerate(iter_tree_contents(repo.object_store, commit.tree)):
             # Git's paths are bytes; the keys of a storage are text.
@@ -76,8 +97,8 @@ def _checked_out(url: str, scratch: Path) -> list[tuple[str, Path]]:
     return entries
 
 
-def _fetched(url: str, repo: Repo) -> ObjectID:
-    client, path = get_transport_and_path(url)
+def _fetched(url: str, repo: Repo, pools: GuardedPoolManager) -> ObjectID:
+    client, path = get_transport_and_path(url, pool_manager=pools)
     assert isinstance(client, HttpGitClient)  # the schema lets only http and https through
     with closing(client):
         fetched = client.fetch(path, repo, depth=1, determine_wants=lambda refs, depth=None: [refs[HEADREF]])
@@ -87,7 +108,7 @@ def _fetched(url: str, repo: Repo) -> ObjectID:
     return head
 
 
-def _file(lfs: HTTPLFSClient, path: str, path_in_tree: Path) -> RemoteFile:
+def _file(lfs: _LFSClient, path: str, path_in_tree: Path) -> RemoteFile:
     size = path_in_tree.stat().st_size
     # The specification of LFS: a pointer has less than 1,024 bytes. Larger files need not be read for this.
     pointer = LFSPointer.from_bytes(path_in_tree.read_bytes()) if size < 1024 else None
@@ -104,16 +125,12 @@ def _file(lfs: HTTPLFSClient, path: str, path_in_tree: Path) -> RemoteFile:
     return RemoteFile(path, fetch, pointer.size, pointer.oid)
 
 
-def _large(lfs: HTTPLFSClient, pointer: LFSPointer, local: Path) -> None:
+def _large(lfs: _LFSClient, pointer: LFSPointer, local: Path) -> None:
     """Stream one large file to disk; `RemoteFile.check` compares size and digest."""
     answer = lfs.batch("download", [{"oid": pointer.oid, "size": pointer.size}])
     action = _download(answer.objects, pointer.oid)
-    with (
-        urllib3.PoolManager() as http,
-        # The LFS server names the address and its headers; the repository's own credentials must not go
-        # there.
-        http.request("GET", action[0], headers=action[1], preload_content=False) as response,
-    ):
+    # The LFS server names the address and its headers; the repository's own credentials must not go there.
+    with lfs.pools.request("GET", action[0], headers=action[1], preload_content=False) as response:
         if response.status >= 400:
             raise LFSError(f"{action[0]}: HTTP {response.status}")
         with local.open("wb") as file:
@@ -142,6 +159,8 @@ async def _in_thread(work: Callable[[], T]) -> T:
         raise StepFailed(
             FETCH_FAILED, f"this repository cannot be cloned: {error}", permanent=True
         ) from error
+    except EgressRefused as error:
+        raise StepFailed(FETCH_FAILED, str(error), permanent=True) from error
     except (GitProtocolError, LFSError, urllib3.exceptions.HTTPError, OSError) as error:
         raise StepFailed(
             FETCH_FAILED, f"the repository cannot be reached: {error}", permanent=False

@@ -12,15 +12,20 @@ from typing import TypeVar
 
 import httpx
 
+from steelyard.egress.httpx_client import guarded_client
+from steelyard.egress.policy import EgressRefused
+from steelyard.schema.egress import EgressPolicy
 from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import StepFailed
 from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile
 
 T = TypeVar("T")
 RETRIED = frozenset({408, 425, 429})
+SECONDS = 60.0
+"""Longest time without a byte of an answer."""
 
 
-async def hub_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
+async def hub_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy) -> list[RemoteFile]:
     """The files of one commit, those that the patterns let through.
 
     For an artifact of kind HuggingFaceCache they lie as in the hub's own cache, which libraries find offline.
@@ -32,8 +37,11 @@ async def hub_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
     os.environ.setdefault("HF_HOME", str(scratch / "home"))
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    from huggingface_hub import HfApi, hf_hub_download, utils
+    # Its faster transfer has connections of its own, which no policy reaches.
+    os.environ["HF_HUB_DISABLE_XET"] = "1"
+    from huggingface_hub import HfApi, hf_hub_download, set_client_factory, utils
 
+    set_client_factory(lambda: guarded_client(policy, follow_redirects=True, timeout=SECONDS))
     repo = source.repoID
     endpoint = os.environ.get("HF_ENDPOINT")
     hub = HfApi(endpoint)
@@ -86,6 +94,8 @@ async def _in_thread(call: Callable[[], T]) -> T:
         return await asyncio.to_thread(call)
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError) as error:
         raise StepFailed(FETCH_FAILED, _first_line(error), permanent=True) from error
+    except EgressRefused as error:
+        raise StepFailed(FETCH_FAILED, str(error), permanent=True) from error
     except errors.HfHubHTTPError as error:
         status = error.response.status_code
         refused = 400 <= status < 500 and status not in RETRIED

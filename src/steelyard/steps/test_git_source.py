@@ -18,8 +18,9 @@ from dulwich.repo import Repo
 from dulwich.server import BackendRepo, DictBackend
 from dulwich.web import make_wsgi_chain
 
+from steelyard.schema.egress import EgressPolicy
 from steelyard.steps.common import Log, StepFailed
-from steelyard.steps.example import make_config, make_model_spec
+from steelyard.steps.example import LOOPBACK, make_config, make_model_spec
 from steelyard.steps.fetch_model import main
 
 WEIGHTS = b"weights" * 100_000
@@ -72,6 +73,8 @@ class Server:
 
     def __init__(self, repo: Repo) -> None:
         self.large = {OID: WEIGHTS}
+        self.large_at = ""
+        self.requests: list[str] = []
         served: dict[str, BackendRepo] = {"/model.git": repo}
         self._git = make_wsgi_chain(DictBackend(served))
         self._server: WSGIServer = make_server("127.0.0.1", 0, self, handler_class=Quiet)
@@ -86,6 +89,7 @@ class Server:
 
     def __call__(self, environ: Any, start: Any) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
+        self.requests.append(path)
         if path == "/model.git/info/lfs/objects/batch":
             request = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
             start("200 OK", [("Content-Type", "application/vnd.git-lfs+json")])
@@ -99,7 +103,10 @@ class Server:
     def _offer(self, request: Any) -> Any:
         if request["oid"] not in self.large:
             return {**request, "error": {"code": 404, "message": "Object does not exist"}}
-        action = {"href": f"{self.base}/large/{request['oid']}", "header": {"X-Large": "yes"}}
+        action = {
+            "href": f"{self.large_at or self.base}/large/{request['oid']}",
+            "header": {"X-Large": "yes"},
+        }
         return {**request, "actions": {"download": action}}
 
 
@@ -122,9 +129,11 @@ def server(tmp_path: Path) -> Iterator[Server]:
         server.close()
 
 
-async def _fetch(root: Path, url: str) -> dict[str, bytes]:
+async def _fetch(root: Path, url: str, policy: EgressPolicy = LOOPBACK) -> dict[str, bytes]:
     source = {"kind": "GitLFS", "gitLFS": {"url": url}}
-    await main(make_config("fetch_model", "Model", make_model_spec(root, source)), Log("t", io.StringIO()))
+    await main(
+        make_config("fetch_model", "Model", make_model_spec(root, source), policy), Log("t", io.StringIO())
+    )
     kept = json.loads((root / "model/.steelyard/manifest.json").read_bytes())["files"]
     return {file["path"]: (root / "model" / file["path"]).read_bytes() for file in kept}
 
@@ -180,3 +189,24 @@ async def test_a_path_that_is_no_text_is_refused(tmp_path: Path) -> None:
             assert failure.value.permanent
         finally:
             server.close()
+
+
+async def test_a_repository_that_the_settings_do_not_allow_is_never_called(
+    server: Server, tmp_path: Path
+) -> None:
+    policy = EgressPolicy(hosts=("github.com",), networks=("127.0.0.0/8",), setting="egress.sources")
+    with pytest.raises(
+        StepFailed, match=r"spec\.source\.gitLFS\.url: .* egress\.sources .* github\.com"
+    ) as failure:
+        await _fetch(tmp_path, f"{server.base}/model.git", policy)
+    assert (failure.value.permanent, server.requests) == (True, [])
+
+
+async def test_large_files_at_an_address_that_is_not_allowed_are_not_fetched(
+    server: Server, tmp_path: Path
+) -> None:
+    server.large_at = server.base.replace("127.0.0.1", "localhost")
+    with pytest.raises(StepFailed, match=r"'http://localhost:\d+/large/.*' is not allowed") as failure:
+        await _fetch(tmp_path, f"{server.base}/model.git")
+    assert failure.value.permanent
+    assert not [path for path in server.requests if path.startswith("/large/")]

@@ -16,8 +16,9 @@ import pytest
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 
+from steelyard.schema.egress import EgressPolicy
 from steelyard.steps.common import Log, StepFailed
-from steelyard.steps.example import make_config, make_model_spec
+from steelyard.steps.example import LOOPBACK, make_config, make_model_spec
 from steelyard.steps.fetch_model import main
 
 COMMIT = "c" * 40
@@ -33,6 +34,7 @@ LARGE = "model.safetensors"
 class Hub(BaseHTTPRequestHandler):
     served: ClassVar[dict[str, bytes]] = {}
     status = 200
+    redirect = ""
 
     def do_HEAD(self) -> None:
         self._answer()
@@ -48,6 +50,8 @@ class Hub(BaseHTTPRequestHandler):
             self._send(200, json.dumps(self._info()).encode())
         elif path.startswith("/api/models/org/small/revision/"):
             self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
+        elif self.redirect and path.startswith("/org/small/resolve/") and self.command == "GET":
+            self._send(302, b"", {"Location": self.redirect})
         elif path.startswith(prefix := f"/org/small/resolve/{COMMIT}/"):
             content = self.served[path.removeprefix(prefix)]
             etag = f'"{hashlib.sha256(content).hexdigest()}"'
@@ -91,12 +95,16 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hub]]:
 
 
 async def _fetch(
-    root: Path, revision: str = "main", cached: bool = False, **patterns: Any
+    root: Path,
+    revision: str = "main",
+    cached: bool = False,
+    policy: EgressPolicy = LOOPBACK,
+    **patterns: Any,
 ) -> dict[str, bytes]:
     place = {"repoID": "org/small", "revision": revision}
     source = {"kind": "HuggingFaceHub", "huggingFaceHub": {**place, **patterns}}
     changes = {"artifact": {"kind": "HuggingFaceCache", "huggingFaceCache": place}} if cached else {}
-    config = make_config("fetch_model", "Model", make_model_spec(root, source, **changes))
+    config = make_config("fetch_model", "Model", make_model_spec(root, source, **changes), policy)
     await main(config, Log("t", io.StringIO()))
     kept = json.loads((root / "model/.steelyard/manifest.json").read_bytes())["files"]
     return {file["path"]: (root / "model" / file["path"]).read_bytes() for file in kept}
@@ -154,3 +162,28 @@ async def test_no_hub_at_all_is_worth_a_retry(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(StepFailed, match="cannot be reached") as failure:
         await _fetch(tmp_path)
     assert not failure.value.permanent
+
+
+@pytest.mark.parametrize(
+    ("policy", "fault"),
+    [
+        (EgressPolicy(hosts=("huggingface.co",), setting="egress.sources"), "egress.sources has no pattern"),
+        (EgressPolicy(hosts=("http://127.0.0.1",)), "an address that is not public"),
+    ],
+)
+async def test_a_hub_that_the_settings_do_not_allow_is_never_called(
+    hub: type[Hub], tmp_path: Path, policy: EgressPolicy, fault: str
+) -> None:
+    hub.status = 500
+    with pytest.raises(StepFailed, match=fault) as failure:
+        await _fetch(tmp_path, policy=policy)
+    assert (failure.value.code, failure.value.permanent) == ("FetchFailed", True)
+
+
+async def test_a_file_that_the_hub_keeps_elsewhere_is_not_fetched_from_there(
+    hub: type[Hub], tmp_path: Path
+) -> None:
+    hub.redirect = "http://localhost:9/elsewhere"
+    with pytest.raises(StepFailed, match=r"'http://localhost:9/elsewhere' is not allowed") as failure:
+        await _fetch(tmp_path)
+    assert failure.value.permanent

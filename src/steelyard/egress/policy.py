@@ -1,0 +1,174 @@
+"""Checks of an address outside against a policy: the scheme, the host, and what the host's name resolves to.
+
+`check_url` is for an address that a user names; it asks no name server. A connection is checked when it is opened, by
+the connector, client or pool of this package: a name may lead elsewhere a moment after a check.
+"""
+
+import asyncio
+import ipaddress
+import re
+import socket
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from steelyard.egress.addresses import forms, is_public, parse_address
+from steelyard.errors import SteelyardError
+from steelyard.schema.egress import EgressPolicy
+
+_PORTS = {"http": 80, "https": 443}
+_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+# What browsers and C libraries read as an IPv4 address: 127.1, 0x7f000001, 2130706433.
+_NUMBER = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)")
+_URL = re.compile(r"[!-~]+")
+_LONGEST_URL, _LONGEST_VALUE = 2048, 200
+_MOST_NAMED = 10
+
+
+class EgressRefused(SteelyardError):
+    """An address outside that must not be called: `field` and `value` say which, `allowed` what may be called."""
+
+    def __init__(self, message: str, *, field: str, value: str, allowed: tuple[str, ...] = ()) -> None:
+        super().__init__(f"{field}: {_shown(value)} {message}")
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+
+
+def check_url(policy: EgressPolicy, url: str, field: str = "url") -> None:
+    """Raise EgressRefused for a URL that the policy does not allow, as far as the URL itself says so."""
+    if len(url) > _LONGEST_URL or not _URL.fullmatch(url) or "\\" in url:
+        fault = f"should be a URL of at most {_LONGEST_URL} printable ASCII characters"
+        raise EgressRefused(fault, field=field, value=url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise EgressRefused(f"is no URL: {error}", field=field, value=url) from error
+    if parts.username is not None or parts.password is not None:
+        # The value is left out: it holds a password.
+        raise EgressRefused("should have no user or password", field=field, value=parts.scheme + "://...@...")
+    check_target(policy, parts.scheme, parts.hostname or "", port, field=field, value=url)
+
+
+def check_target(
+    policy: EgressPolicy, scheme: str, host: str, port: int | None, *, field: str = "url", value: str = ""
+) -> None:
+    """Raise EgressRefused for a scheme, host and port that the policy does not allow; `value` is the whole address."""
+    host = host.lower().removesuffix(".").removeprefix("[").removesuffix("]")
+    value = value or f"{scheme}://{host}"
+    if scheme not in _PORTS:
+        raise EgressRefused("should begin with https://", field=field, value=value)
+    literal = _literal(host)
+    if literal is None and (not _NAME.fullmatch(host) or _NUMBER.fullmatch(host)):
+        raise EgressRefused("should name a host, or an address in full", field=field, value=value)
+    port = port or _PORTS[scheme]
+    if not any(_matches(pattern, scheme, host, port) for pattern in policy.hosts):
+        raise EgressRefused(
+            f"is not allowed: {policy.setting} has no pattern for {scheme}://{host}:{port}; {_allowed(policy)}",
+            field=field,
+            value=value,
+            allowed=policy.hosts,
+        )
+    if literal is not None:
+        check_address(policy, host, host=host, field=field, value=value)
+
+
+def check_address(
+    policy: EgressPolicy, address: str, *, host: str = "", field: str = "url", value: str = ""
+) -> None:
+    """Raise EgressRefused for a literal address that is neither public nor of a network that the policy names."""
+    try:
+        parsed = parse_address(address)
+    except ValueError as error:
+        raise EgressRefused("is no address", field=field, value=address) from error
+    if is_public(parsed) or any(_within(form, networks(policy)) for form in forms(parsed)):
+        return
+    # Which address it is, is nobody's business who only guesses names of a network behind this one.
+    where = "is" if host == address else "leads to"
+    raise EgressRefused(
+        f"{where} an address that is not public; others than public ones are allowed by egress.networks, which names "
+        f"{', '.join(policy.networks) or 'none'}",
+        field=field,
+        value=value or host or address,
+        allowed=policy.networks,
+    )
+
+
+async def resolved(policy: EgressPolicy, host: str, port: int) -> list[str]:
+    """Return the literal addresses of a host. Raises EgressRefused if one is not allowed, and OSError.
+
+    Connect to these, never to the name again: it may lead elsewhere by then.
+    """
+    infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return _checked(policy, host, infos)
+
+
+def resolved_now(policy: EgressPolicy, host: str, port: int) -> list[str]:
+    """Return the literal addresses of a host, as `resolved` does, for libraries that block."""
+    return _checked(policy, host, socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+
+
+def _checked(policy: EgressPolicy, host: str, infos: list[Any]) -> list[str]:
+    addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
+    # One that is not allowed condemns all: a name that leads inside as well as outside is a trap or an error.
+    for address in addresses:
+        check_address(policy, address, host=host)
+    if not addresses:
+        raise OSError(f"{host} has no address")
+    return addresses
+
+
+@lru_cache(maxsize=64)
+def _parsed_networks(texts: tuple[str, ...]) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    return tuple(map(ipaddress.ip_network, texts))
+
+
+def networks(policy: EgressPolicy) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    return _parsed_networks(policy.networks)
+
+
+def _within(address: Any, networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]) -> bool:
+    return any(address in network for network in networks)
+
+
+def _literal(host: str) -> Any:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _matches(pattern: str, scheme: str, host: str, port: int) -> bool:
+    plain = pattern.startswith("http://")
+    if scheme == "http" and not plain:
+        return False
+    name, _, only = _host_and_port(pattern.removeprefix("http://"))
+    if only and int(only) != port:
+        return False
+    if name == "*":
+        return True
+    if name.startswith("*."):
+        return host.endswith(name[1:]) and len(host) >= len(name)
+    return host == name or (_literal(name) is not None and _literal(name) == _literal(host))
+
+
+def _host_and_port(text: str) -> tuple[str, str, str]:
+    if text.startswith("["):
+        name, _, rest = text[1:].partition("]")
+        return name, ":", rest.removeprefix(":")
+    return text.partition(":")
+
+
+def _allowed(policy: EgressPolicy) -> str:
+    if not policy.hosts:
+        return "none is allowed there"
+    rest = len(policy.hosts) - _MOST_NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"allowed are {', '.join(policy.hosts[:_MOST_NAMED])}{more}"
+
+
+def _shown(value: str) -> str:
+    # The query and the fragment of an address may hold secrets.
+    text = re.split(r"[?#]", value, maxsplit=1)[0]
+    return repr(text) if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]!r}..."
