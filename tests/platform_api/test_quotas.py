@@ -80,7 +80,9 @@ async def test_a_quota_is_the_one_that_the_published_client_expects(world: World
     assert (await world.admin.get(f"/quotas/{made['id']}/documentation")).status_code == 501
     label = await world.admin.patch(f"/quotas/{made['id']}/labels", json={"labels": {"a": "b", "gone": None}})
     assert label.json() == {"labels": {"a": "b"}}
+    assert made["usage"] == "0"
     assert (await world.admin.put(f"/quotas/{made['id']}/delete")).json()["status"] == "Deleted"
+    assert "usage" not in (await world.admin.get(f"/quotas/{made['id']}")).json()
     revived = await put(world.admin, **TOTAL, limit="3")
     assert (revived["status"], revived["labels"]) == ("Ready", {"a": "b"})
 
@@ -158,6 +160,8 @@ async def test_two_servers_at_once_do_not_exceed_a_quota_which_is_then_raised(wo
         await put_known(world, owner, principal=GLOBAL, resource=ADMITTED, flavor="Total", limit="6")
         await put_known(world, owner, **TOTAL, limit="Unlimited")
         await until(lambda: settled(6))
+        usage = {quota["principal"]: quota["usage"] for quota in (await owner.get("/quotas")).json()}
+        assert usage == {"accounts/acme": "6", GLOBAL: "6"}
         held = await world.engines.accounts_database.claims.unfinished()
         assert len([claim for claim in held if claim.admitted_at]) == 6
 
@@ -184,6 +188,9 @@ async def test_what_is_created_beyond_a_rate_fails_holds_nothing_and_does_not_co
 
         # The one from before the quota counts, and is not measured by it.
         await until(lambda: count(2, 3))
+        (rate,) = (await world.admin.get("/quotas")).json()
+        assert (rate["usage"], rate["limit"]) == ("2", "2")
         world.engines.clock.now += timedelta(minutes=11)
         await world.created("models", **model())
         await until(lambda: count(3, 3))
+        assert (await world.admin.get(f"/quotas/{rate['id']}")).json()["usage"] == "1"

@@ -323,6 +323,13 @@ class Claims(Protocol):
         """Return the claims of kinds that were created from then on, oldest first, without their `json`."""
         ...
 
+    async def counted(self, since: datetime | None = None) -> Sequence[Claim]:
+        """Return what the check of an admission sees: claims that are held and, with `since`, admissions from then on.
+
+        The claims come without their `json`.
+        """
+        ...
+
     async def admit(
         self,
         id: str,

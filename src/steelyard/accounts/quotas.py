@@ -20,6 +20,7 @@ from steelyard.schema.quantity import amount, quantity, total
 __all__ = [
     "ADMITTED",
     "GLOBAL",
+    "TOO_MANY",
     "QuotaSettings",
     "Quotas",
     "Rates",
@@ -44,6 +45,8 @@ _GPUS, _INSTANCES = "nvidia.com/gpu", "nvidia.com/mig-"
 SHOWN = 3  # holders that a message names
 LATE = timedelta(minutes=1)
 """Time by which states of different partitions may come in another order than their entities were created."""
+TOO_MANY = "RateLimitExceeded"
+"""Reason of an entity that was created beyond a rate of creations."""
 _GPU = "nvidia.com/gpu-"  # before the name of a model
 
 
@@ -135,10 +138,9 @@ class CreationRates:
 
 
 def _too_many(claim: Claim, created: Creations, creation: CreationRate) -> Iterator[Shortage]:
-    rate, start = creation.rate, creation.rate.start(claim.created)
-    of_all = rate.principal == GLOBAL
-    principal = GLOBAL if of_all else f"accounts/{claim.account}"
-    used = Decimal(created.count(creation.kinds, principal, start, claim.created + LATE, claim.id))
+    rate = creation.rate
+    principal = GLOBAL if rate.principal == GLOBAL else f"accounts/{claim.account}"
+    used = created_within(rate, creation.kinds, created, principal, claim.created, besides=claim.id)
     within = f" within {rate.duration}"
     if said := _exceeded(Decimal(1), used, rate.principal, rate.resource, amount(rate.limit), within):
         yield Shortage(rate.principal, rate.resource, said, "Rate")
@@ -171,9 +173,8 @@ def _holders(held: Sequence[Claim], resource: str) -> str:
 
 
 def _over(claim: Claim, admitted: Sequence[Claim], rate: RateSettings, now: datetime) -> Iterator[Shortage]:
-    start = rate.start(now)
-    mine = (other for other in admitted if rate.principal == GLOBAL or other.account == claim.account)
-    counted = [other for other in mine if other.admitted_at is not None and other.admitted_at >= start]
+    mine = [other for other in admitted if rate.principal == GLOBAL or other.account == claim.account]
+    counted = admitted_within(rate, mine, now)
     principal = GLOBAL if rate.principal == GLOBAL else f"accounts/{claim.account}"
     within = f" within {rate.duration}"
     if said := _said(claim, counted, principal, rate.resource, amount(rate.limit), within):
@@ -197,6 +198,24 @@ def _exceeded(
     whose = "Global" if principal == GLOBAL else "Account"
     said = f"{whose} quota exceeded: {_name(resource)}: {quantity(used)}/{quantity(limit)}{within}"
     return said if wanted <= limit else f"{said}, and this alone takes {quantity(wanted)}"
+
+
+def admitted_within(rate: RateSettings, claims: Iterable[Claim], now: datetime) -> list[Claim]:
+    """Return the claims that were admitted within the rate's period, released or not."""
+    start = rate.start(now)
+    return [claim for claim in claims if claim.admitted_at is not None and claim.admitted_at >= start]
+
+
+def created_within(
+    rate: RateSettings,
+    kinds: frozenset[str],
+    created: Creations,
+    principal: str,
+    now: datetime,
+    besides: str = "",
+) -> Decimal:
+    """Return the number of entities that a principal created within the rate's period, without `besides`."""
+    return Decimal(created.count(kinds, principal, rate.start(now), now + LATE, besides))
 
 
 def usage(claims: Iterable[Claim], resource: str) -> Decimal:

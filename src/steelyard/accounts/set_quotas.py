@@ -66,10 +66,10 @@ def set_quotas(quotas: Iterable[Quota]) -> SetQuotas:
             limits[key] = _lower(limit, limits[key]) if key in limits else limit
         elif kinds := created_kinds(quota.resource):
             if limit is not None:
-                creations.append(CreationRate(_rate(quota, quota.duration), kinds, _set_at(quota)))
+                creations.append(CreationRate(rate_of(quota, quota.duration), kinds, _set_at(quota)))
         else:
             rated.add(key)
-            rates += [_rate(quota, quota.duration)] if limit is not None else []
+            rates += [rate_of(quota, quota.duration)] if limit is not None else []
     return SetQuotas(limits, rates, frozenset(rated), creations)
 
 
@@ -82,7 +82,8 @@ def rates_of(settings: Sequence[RateSettings], quotas: SetQuotas, account: str) 
             yield rate
 
 
-def _rate(quota: Quota, duration: timedelta) -> RateSettings:
+def rate_of(quota: Quota, duration: timedelta) -> RateSettings:
+    """Return a quota of the flavor Rate as the settings write one."""
     return RateSettings(
         principal=quota.principal,
         resource=quota.resource,

@@ -105,9 +105,16 @@ def _rendered(quotas: "Sequence[StoredQuota]", form: str) -> str:
         return rendered(content, form, "quotas", single=False, now=datetime.now(UTC))
     if not quotas:
         return "no quota is set: the settings of the platform count"
-    rows = [("ID", "PRINCIPAL", "RESOURCE", "LIMIT", "WITHIN")]
+    rows = [("ID", "PRINCIPAL", "RESOURCE", "USED", "LIMIT", "WITHIN")]
     rows += [
-        (quota.id, quota.principal, quota.resource, quota.limit, str(quota.duration or "-"))
+        (
+            quota.id,
+            quota.principal,
+            quota.resource,
+            quota.usage or "-",
+            quota.limit,
+            str(quota.duration or "-"),
+        )
         for quota in quotas
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -69,7 +69,7 @@ class Quota(QuotaFields, StoredEntity):
     account: Literal["__system__"] = SYSTEM
     """Account that owns the quota: the platform's own."""
     usage: Quantity | None = None
-    """Amount that is used now."""
+    """Amount that counts for the quota now: held, admitted or created within its time. Absent once deleted."""
     metadata: QuotaMetadata = Field(default_factory=QuotaMetadata)
     """Metadata of the quota."""
     kind: Literal["Quota"] = "Quota"

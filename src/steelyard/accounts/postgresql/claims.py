@@ -108,6 +108,9 @@ class PostgresClaims:
         condition = "WHERE kind = ANY(:kinds) AND created >= :since ORDER BY created, id"
         return await self._select(condition, {"kinds": sorted(kinds), "since": since}, _WITHOUT_JSON)
 
+    async def counted(self, since: datetime | None = None) -> Sequence[Claim]:
+        return await self._database.read(lambda connection: _counted(connection, since))
+
     async def admit(
         self,
         id: str,

@@ -113,6 +113,9 @@ class SqliteClaims:
             lambda connection: [_claim(row) for row in connection.execute(query, values)]
         )
 
+    async def counted(self, since: datetime | None = None) -> Sequence[Claim]:
+        return await self._database.read(lambda connection: _counted(connection, since))
+
     async def admit(
         self,
         id: str,

@@ -7,12 +7,13 @@ from steelyard.api.entities.routes import entity_routes
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Route
 from steelyard.api.quotas.setting import put
+from steelyard.api.quotas.usage import with_usage
 from steelyard.schema.quota import StoredQuota
 from steelyard.schema.requests import QuotaCreateRequest
 
 
 def quota_routes() -> Iterator[Route]:
-    quotas, check = Kept(kind="Quota"), Grant("quotas", "create")
+    quotas, check = Kept(kind="Quota", shown=with_usage), Grant("quotas", "create")
     yield Route(
         "POST", quotas.path, check, put, "Set: Quota", QuotaCreateRequest, StoredQuota, errors=(409, 503)
     )

@@ -9,6 +9,7 @@ from steelyard.accounts.set_quotas import CREATED, created_kinds
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Forbidden, Invalid
 from steelyard.api.http.responses import json_response
+from steelyard.api.quotas.usage import with_usage
 from steelyard.schema.commands import PutQuota
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.quota import SYSTEM, Quota
@@ -28,7 +29,8 @@ async def put(context: RequestContext) -> Response:
     fields = request.dump() | {"id": request.key, "status": "Ready"}
     quota = Quota.parse({**fields, "creationTime": context.now, "lastTransitionTime": context.now})
     command = PutQuota(data=quota)
-    return json_response(await context.api.commands.edit(command, context.command_origin(), context.now))
+    json = await context.api.commands.edit(command, context.command_origin(), context.now)
+    return json_response((await with_usage(context, [json]))[0])
 
 
 def _check(request: QuotaCreateRequest) -> None:

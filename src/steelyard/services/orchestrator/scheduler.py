@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from steelyard.accounts.creations import Creations
 from steelyard.accounts.database import Claim, Claims
-from steelyard.accounts.quotas import NO_CREATION_RATES, CreationRates, Rates
+from steelyard.accounts.quotas import NO_CREATION_RATES, TOO_MANY, CreationRates, Rates
 from steelyard.schema.status import failure_status
 from steelyard.services.orchestrator.admission import QUOTA, AdmissionContext, Limits, admissions
 from steelyard.services.orchestrator.exemptions import ExemptingRates, counting
@@ -19,8 +19,6 @@ from steelyard.services.status_commands import Status
 
 CHUNK = 500
 """Number of claims that are read at once."""
-TOO_MANY = "RateLimitExceeded"
-"""Reason of an entity that was created beyond a rate of creations."""
 
 
 class Scheduler:

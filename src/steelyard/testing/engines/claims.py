@@ -69,6 +69,8 @@ async def seen_by_the_check(claims: Claims, leader: int, since: datetime | None 
 
     await put(claims, leader, claim("checked"))
     assert await claims.admit("checked", at(100), check, leader, since) == "no"
+    shown = await claims.counted(since)
+    assert sorted(map(repr, shown)) == sorted(map(repr, seen)), "what is counted is what the check counts"
     return sorted(seen, key=lambda claim: claim.id)
 
 
