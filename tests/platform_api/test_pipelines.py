@@ -114,7 +114,14 @@ async def test_a_failed_workflow_fails_the_run(world: World) -> None:
     workflow = made["workflows"]["ask"]
     await world.says(workflow["kind"], workflow["id"], "Failed", reason="OutputInvalid")
     status = (await world.admin.get(f"/pipelines/runs/{made['id']}/status")).json()
-    assert (status["status"], status["nodes"]["ask"]["reason"]) == ("Failed", "OutputInvalid")
+    # It ends when all have ended; until then its message says what has failed.
+    assert (status["status"], status["nodes"]["ask"]["reason"]) == ("Admitted", "OutputInvalid")
+    assert (status["reason"], status["message"]) == ("FailedDependency", "the node ask is Failed")
+    for name in ("measure", "report"):
+        workflow = made["workflows"][name]
+        await world.says(workflow["kind"], workflow["id"], "Failed", reason="FailedDependency")
+    status = (await world.admin.get(f"/pipelines/runs/{made['id']}/status")).json()
+    assert (status["status"], status["message"]) == ("Failed", "the node ask is Failed")
 
 
 BAD_GRAPHS: dict[str, tuple[Json, str]] = {
@@ -182,10 +189,10 @@ async def test_a_workflow_that_the_caller_may_not_get_shows_its_status_alone(wor
     before = await status()
     assert before["status"] == "Created"
     assert {node["status"] for node in before["nodes"].values()} == {"Created"}
-    for node in ("measure", "ask"):
-        workflow = made["workflows"][node]
+    for workflow in made["workflows"].values():
         await world.says(workflow["kind"], workflow["id"], "Failed", reason="Secret")
     after = await status()
+    assert "Secret" not in after["message"]
     assert (after["status"], after["nodes"]["ask"]) == ("Failed", {"status": "Failed", "reason": "Secret"})
     assert after["nodes"]["measure"] == {"status": "Failed"}
     assert (await reader.get(f"{path}/workflows")).json().keys() == {"ask"}

@@ -68,11 +68,8 @@ WITH_FILES = frozenset(
     {"datasets", "modules", "evaluations", "reports", "audits", "measurements", "safetycases"}
 )
 ENTITIES = frozenset(COLLECTIONS) - {"accounts"}
-AWAITED = ENTITIES - {"pipelineruns", "submissions", "teams"}
-"""Collections whose entities have a status that says when they have ended.
-
-The status of a run, or of a submission's run, follows from its workflows, and a team waits for its organiser.
-"""
+AWAITED = ENTITIES - {"teams"}
+"""Collections whose entities have a status that says when they have ended. A team waits for its organiser."""
 
 
 def collection_name(kind: str) -> str:

@@ -86,7 +86,7 @@ def test_how_a_wait_ends(status: str, kind: str, ready: bool | None, error: type
         waiting.observe(entity, 0, ready=ready)
 
 
-NO_END = {"PipelineRun": "Created", "Submission": "Created", "Team": "Active"}
+NO_END = {"Team": "Active"}
 
 
 @pytest.mark.parametrize(("kind", "status"), NO_END.items(), ids=NO_END)

@@ -12,8 +12,6 @@ E = TypeVar("E", bound=DyffEntity)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 _MISSING_REASONS = {"WaitingForUpload": "its files have to be uploaded and finalized"}
 _ENDS_ELSEWHERE = {
-    "PipelineRun": "ask client.pipelineruns.status(id), or wait for its workflows",
-    "Submission": "ask client.pipelineruns.status(…) for its pipelineRun, or wait for the run's workflows",
     "Team": "the challenge's organiser approves it",
 }
 """Kinds whose own status tells no success, and what to do instead."""

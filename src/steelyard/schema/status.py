@@ -58,9 +58,9 @@ WITH_WORKFLOW = frozenset(
 )
 """Kinds for which something runs: the orchestrator and the informer change their status."""
 WITHOUT_WORKFLOW = frozenset(KINDS) - WITH_WORKFLOW
-"""Kinds for which nothing runs: only the API changes their status."""
-ENDED_BY_API = frozenset({"PipelineRun", "Submission"})
-"""Kinds without a workflow of their own, which end as the workflows do that they have created."""
+"""Kinds for which nothing runs: only the API changes their status, and the orchestrator that of `FOLLOWING`."""
+FOLLOWING = frozenset({"PipelineRun", "Submission"})
+"""Kinds without a workflow of their own, whose status follows from the workflows that were created with them."""
 
 
 def statuses(kind: str) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def statuses(kind: str) -> tuple[str, ...]:
     if kind == "Team":
         return ("WaitingForApproval", success, failure, "Deleted")
     waiting = ("WaitingForUpload",) if kind in UPLOADED else ()
-    admitted = ("Admitted",) if kind in WITH_WORKFLOW else ()
+    admitted = ("Admitted",) if kind in WITH_WORKFLOW | FOLLOWING else ()
     terminated = ("Terminated",) if success != "Terminated" else ()
     return ("Created", *waiting, *admitted, success, failure, *terminated, "Deleted")
 

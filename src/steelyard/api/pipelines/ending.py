@@ -21,10 +21,10 @@ async def end_run(context: RequestContext, entity: EntitySummary, status: str) -
     terminated that has come to its end.
     """
     run = PipelineRun.parse(entity.content)
-    statuses = {name: node.status for name, node in (await workflow_statuses(context.api, run)).items()}
-    running = [name for name, state in statuses.items() if state not in TERMINAL]
-    result = overall(list(statuses.values()))
-    if status == "Terminated" and not running and result in SUCCESS | FAILURE:
+    statuses = await workflow_statuses(context.api, run)
+    running = [name for name, node in statuses.items() if node.status not in TERMINAL]
+    result = overall(statuses).status
+    if status == "Terminated" and result in SUCCESS | FAILURE:
         raise Conflict(f"status: PipelineRun {run.id} is {result}: there is nothing to end")
     for name in running:
         workflow = run.workflows[name]

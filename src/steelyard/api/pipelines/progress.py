@@ -1,6 +1,6 @@
 """Status and workflows of a run: they follow from the workflows that the run has created."""
 
-from collections.abc import Collection as SizedCollection
+from collections.abc import Mapping
 
 import orjson
 from starlette.responses import Response
@@ -15,7 +15,8 @@ from steelyard.schema.answers import PipelineRunStatus, Status
 from steelyard.schema.base import EntityIdentifier
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.status import FAILURE, SUCCESS
+from steelyard.schema.run_status import status_of_run
+from steelyard.schema.status import TERMINAL
 
 _GONE = Status(status="Deleted", reason="Forgotten")
 
@@ -32,10 +33,10 @@ async def run_status(context: RequestContext) -> Response:
         name: status if may(context.access, "get", run, run.workflows[name]) else Status(status=status.status)
         for name, status in known.items()
     }
-    if run.status != "Created":  # ended by a client
-        return model_response(PipelineRunStatus(status=run.status, reason=run.reason, nodes=nodes))
-    status = overall([node.status for node in nodes.values()])
-    return model_response(PipelineRunStatus(status=status, nodes=nodes))
+    status: Status | PipelineRun = run if run.status in TERMINAL else overall(known)
+    return model_response(
+        PipelineRunStatus(status=status.status, reason=status.reason, message=status.message, nodes=nodes)
+    )
 
 
 async def run_workflows(context: RequestContext) -> Response:
@@ -65,15 +66,9 @@ def may(access: Access, function: APIFunction, run: PipelineRun, workflow: Entit
     return access.allows(resource, function, run.account, workflow.id)
 
 
-def overall(statuses: SizedCollection[str]) -> str:
-    """Return the status of a run whose workflows have these."""
-    if any(status in FAILURE for status in statuses):
-        return "Failed"
-    if any(status in {"Terminated", "Deleted"} for status in statuses):
-        return "Terminated"
-    if all(status in SUCCESS for status in statuses):
-        return "Complete"
-    return "Admitted" if any(status == "Admitted" or status in SUCCESS for status in statuses) else "Created"
+def overall(statuses: Mapping[str, Status]) -> Status:
+    """Return the status of a run whose workflows have these, by their nodes."""
+    return status_of_run({name: status.status for name, status in statuses.items()})
 
 
 def _status(json: bytes | None) -> Status:

@@ -11,7 +11,7 @@ from steelyard.api.pipelines.progress import overall, workflow_statuses
 from steelyard.api.submissions.lending import with_lent_rights
 from steelyard.schema.answers import Status
 from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.status import TERMINAL
+from steelyard.schema.status import FAILURE, SUCCESS, TERMINAL
 from steelyard.schema.submission import Submission
 
 
@@ -27,7 +27,7 @@ async def terminate(context: RequestContext) -> Response:
         )
     origin = context.command_origin()
     # The submission ends last: where the process dies in between, a repeat ends the others.
-    if run is not None and run.status == "Created":
+    if run is not None and run.status not in TERMINAL:
         summary = EntitySummary(run.id, run.kind, run.status, run.reason, run.dump())
         await end_run(with_lent_rights(context, run.account), summary, "Terminated")
         await terminate_entity(context, run.kind, run.id, without_condition(origin))
@@ -36,8 +36,6 @@ async def terminate(context: RequestContext) -> Response:
 
 
 async def _is_over(context: RequestContext, run: PipelineRun) -> bool:
-    """Return whether the run's workflows have come to their end by themselves."""
-    statuses = [status.status for status in (await workflow_statuses(context.api, run)).values()]
-    return (
-        run.status == "Created" and overall(statuses) in {"Complete", "Failed"} and set(statuses) <= TERMINAL
-    )
+    """Return whether the run has come to its end by itself."""
+    status = run if run.status in TERMINAL else overall(await workflow_statuses(context.api, run))
+    return status.status in SUCCESS | FAILURE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.schema.status import KINDS, TERMINAL, statuses
+from steelyard.schema.status import FOLLOWING, KINDS, TERMINAL, statuses
 from steelyard.services.aggregator.transitions import is_allowed, transitions
 
 
@@ -13,5 +13,5 @@ def test_terminal_statuses_stick_and_deleted_is_the_end(kind: str) -> None:
         assert transition.before != "Deleted"
         if transition.before in TERMINAL:
             assert transition.after == "Deleted"
-    assert not is_allowed(kind, "orchestrator", "Admitted", "Admitted")
+    assert is_allowed(kind, "orchestrator", "Admitted", "Admitted") == (kind in FOLLOWING)
     assert not is_allowed(kind, "informer", "Deleted", statuses(kind)[-3])

@@ -6,7 +6,7 @@ Terminal statuses are final; `Deleted` is left only by a restore. A command that
 from dataclasses import dataclass
 from functools import cache
 
-from steelyard.schema.status import ENDED_BY_API, ENDINGS, UPLOADED, WITHOUT_WORKFLOW, Source, statuses
+from steelyard.schema.status import ENDINGS, FOLLOWING, UPLOADED, WITHOUT_WORKFLOW, Source, statuses
 
 _RUNNING = ("Created", "Admitted")
 
@@ -49,8 +49,11 @@ def transitions(kind: str) -> frozenset[Transition]:
                 *(Transition("api", "WaitingForApproval", after) for after in (success, failure)),
             }
         )
-    if kind in ENDED_BY_API:
-        allowed |= {Transition("api", "Created", after) for after in (success, failure, "Terminated")}
+    if kind in FOLLOWING:
+        after_all = (success, failure, "Terminated")
+        allowed |= {Transition("api", before, "Terminated") for before in _RUNNING}
+        allowed |= {Transition("orchestrator", before, "Admitted") for before in _RUNNING}
+        allowed |= {Transition("orchestrator", before, after) for before in _RUNNING for after in after_all}
     if kind in WITHOUT_WORKFLOW:
         return frozenset(allowed)
     return frozenset(

@@ -6,8 +6,9 @@ delete their resources. Once a minute everything is compared, so that nothing de
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
+from datetime import datetime
 
 from steelyard.accounts.database import Claim, Claims
 from steelyard.broker.follow import follow
@@ -38,6 +39,7 @@ from steelyard.services.orchestrator.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.observed import ObservedClaims
 from steelyard.services.orchestrator.reports import StatusReporter
 from steelyard.services.orchestrator.rules import AdmissionRules
+from steelyard.services.orchestrator.runs import Follower, ObservedRuns, followed_ids, status_change
 from steelyard.services.orchestrator.scheduler import Scheduler, known_claims
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.status_commands import Status
@@ -84,6 +86,7 @@ class Leader:
         self._metrics = metrics
         self._leadership = leadership
         self._observed = ObservedClaims(settings.retell_seconds)
+        self._runs = ObservedRuns()
         self._reporter = StatusReporter(log, metrics, new_id)
         self._queue: WorkQueue[str] = WorkQueue(
             Backoff(cap=10.0),
@@ -142,6 +145,7 @@ class Leader:
         latest = await self._log.latest(STATE, claim.id)
         if latest is not None and latest.value is not None:
             self._observed.update(claim.id, claim)
+            self._runs.update(claim.id, claim)
         else:
             # The log was made anew, or nobody led for so long that a forgotten entity has left no trace.
             await self._claims.apply([(claim.id, None)], self._log.epoch, {}, self._epoch)
@@ -198,7 +202,8 @@ class Leader:
             self._note_quota(id, claim)
             self._pass_due.set()
             return
-        if self._observed.update(id, claim):
+        # Both are told, whatever the first one says.
+        if self._observed.update(id, claim) | self._runs.update(id, claim):
             self._pass_due.set()
         if claim is None or claim.status in TERMINAL:
             self._reporter.forget(id)
@@ -234,10 +239,33 @@ class Leader:
             now = self._candidate.clock.now()
             admitted, reports = await self._scheduler.schedule(now, self._epoch)
             await self._reporter.report_all(reports, now)
+            await self._follow_workflows(now)
         for id in admitted:
             self._queue.add(id)
         if admitted:
             self._pass_due.set()  # what was reserved for them is free for others
+
+    async def _follow_workflows(self, now: datetime) -> None:
+        """Publish the statuses of runs and submissions whose workflows have changed."""
+        changed = self._runs.take_changed()
+        known = await known_claims(self._claims, followed_ids(changed))
+        forgotten = await self._forgotten(followed_ids(changed) - known.keys())
+
+        async def decide(follower: Follower) -> Message | None:
+            return status_change(follower, known, forgotten, now)
+
+        async def put_aside(follower: Follower, error: Exception) -> None:
+            await self._put_aside(follower.claim, error)
+
+        commands = await run_isolated(changed, decide, put_aside)
+        await self._log.publish([command for command in commands if command is not None])
+
+    async def _forgotten(self, ids: Set[str]) -> frozenset[str]:
+        """Return those of the ids that the log knows as forgotten; the others are not there yet."""
+        latest = await self._log.latest_of(STATE, ids)
+        return frozenset(
+            id for id, record in latest.items() if record.value is None or "forgotten" in record.headers
+        )
 
     # ---- the workers
 
@@ -367,4 +395,5 @@ class Leader:
         async with self._lock:
             # Nothing may depend on having seen a change: once a minute all that waits is decided anew.
             self._observed.mark_all_changed()
+            self._runs.mark_all_changed()
         self._pass_due.set()
