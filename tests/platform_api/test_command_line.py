@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from typer.testing import CliRunner, Result
 
 from steelyard.cli.main import app
+from steelyard.errors import UsageError
 from tests.platform_api.test_served import Served, served
 from tests.platform_api.world import service
 
@@ -89,6 +90,39 @@ async def test_an_account_is_labelled_and_found_by_its_label(tmp_path: Path) -> 
         assert listed == made
         await said(to, "label", "acc", "team-red", "group-")
         assert "group" not in await said(to, "describe", "acc", "team-red")
+
+
+async def test_what_is_deleted_is_shown_when_it_is_asked_for(tmp_path: Path) -> None:
+    async with served(tmp_path / "state") as to:
+        made = [(await said(to, "create", "-f", str(a_challenge(tmp_path)))) for _ in range(2)]
+        ids = [name.partition("/")[2] for name in made]
+        await said(to, "delete", "challenge", ids[0])
+        assert await said(to, "get", "challenges", "-o", "name") == made[1]
+        shown = await said(to, "get", "challenges", "--deleted", "-o", "name")
+        assert shown.split() == made
+        assert await said(to, "get", "challenges", "-w", "status=Deleted", "-o", "name") == made[0]
+        assert await said(to, "get", "challenges", ids[0], "-o", "name") == made[0]
+        # The name means the one that is there.
+        assert ids[1] in await said(to, "describe", "challenge", "Chess")
+
+
+async def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    nobody = "0" * 32
+    async with served(tmp_path / "state") as to:
+        await said(to, "create", "-f", str(a_challenge(tmp_path)))
+        result = await steelyard(to, "get", "teams", "-w", f"challenge={nobody}")
+        assert (result.exit_code, result.stdout.strip()) == (0, "nothing found")
+        assert f"there is no challenge {nobody}; `steelyard get challenges`" in result.stderr
+        for team in (nobody, "Strangers"):
+            result = await steelyard(to, "team", "approve", team)
+            assert isinstance(result.exception, UsageError)
+            assert "`steelyard get teams` lists what there is" in str(result.exception)
+
+
+def a_challenge(folder: Path) -> Path:
+    path = folder / "challenge.yaml"
+    path.write_text("kind: Challenge\naccount: acme\ncontent: {page: {title: Chess}}\n")
+    return path
 
 
 async def test_an_organiser_approves_and_denies_a_team(tmp_path: Path) -> None:

@@ -134,6 +134,23 @@ def test_only_what_is_whole_can_be_finalized(registry: Registry) -> None:
     assert registry.finalize().status_code == 200
 
 
+def test_an_upload_that_has_not_ended_is_named(registry: Registry) -> None:
+    registry.begin()
+    refused = registry.finalize()
+    said = (
+        "artifact: the push is not finished: the repository has no tag, and 1 upload has begun and not ended"
+    )
+    assert (refused.status_code, refused.json()["detail"]) == (422, said)
+    registry.begin()
+    assert registry.finalize().json()["detail"].endswith(", and 2 uploads have begun and not ended")
+
+
+def test_an_artifact_that_is_not_there_is_named(registry: Registry) -> None:
+    refused = registry.ask("GET", f"/v2/artifacts/{'0' * 32}/manifests/latest")
+    (error,) = refused.json()["errors"]
+    assert (refused.status_code, error["message"]) == (404, f"artifact: there is no OCIArtifact {'0' * 32}")
+
+
 def test_a_tag_without_its_manifest_cannot_be_finalized(registry: Registry) -> None:
     manifest = registry.manifest()
     assert registry.push("latest", manifest).status_code == 201

@@ -131,7 +131,7 @@ def token(
 def _account(client: "Client", text: str) -> "Account":
     from steelyard.cli.connection import one_id
 
-    return client.accounts.get(one_id(client.accounts, text))
+    return client.accounts.get(one_id(client, "accounts", text))
 
 
 def _grant(owner: "Account", resources: str, functions: str, accounts: str | None) -> dict[str, Any]:

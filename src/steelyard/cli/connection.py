@@ -68,6 +68,8 @@ WITH_FILES = frozenset(
     {"datasets", "modules", "evaluations", "reports", "audits", "measurements", "safetycases"}
 )
 ENTITIES = frozenset(COLLECTIONS) - {"accounts"}
+DELETED = "Deleted"
+"""Status of what is deleted, and can be restored for some days."""
 AWAITED = ENTITIES - {"teams"}
 """Collections whose entities have a status that says when they have ended. A team waits for its organiser."""
 
@@ -166,23 +168,26 @@ class PlatformOptions:
         return connect(self.endpoint, self.token, self.state_dir)
 
 
-def one_id(collection: object, text: str) -> str:
+def one_id(client: "Client", plural: str, text: str) -> str:
     """Return the id that a user means: a whole id, the beginning of one, or a name that only one entity has."""
     from steelyard.cli.output import name_of
     from steelyard.errors import UsageError
 
-    # A whole id is not looked up: the entity may be one that no query lists, such as a deleted one.
+    # A whole id is not looked up: the entity may be one that no query lists, such as a forgotten one.
     if len(text) == 32 and set(text) <= set("0123456789abcdef"):
         return text
-    ids = [
-        entity.id
-        for entity in collection.query()  # type: ignore[attr-defined]
+    matches = [
+        entity
+        for entity in getattr(client, plural).query()
         if name_of(entity.dump()) == text or entity.id.startswith(text)
     ]
+    # A name goes on to mean what is there, also after something with the same name was deleted.
+    living = [entity for entity in matches if entity.status != DELETED]
+    ids = [entity.id for entity in living or matches]
     if len(ids) == 1:
         return str(ids[0])
     if ids:
         raise UsageError(f"{text}: {len(ids)} match: {', '.join(ids[:5])}; give more of the id")
     raise UsageError(
-        f"{text}: no id begins with it, and nothing has it as its name; `steelyard get` lists what there is"
+        f"{text}: no id begins with it, and nothing has it as its name; `steelyard get {plural}` lists what there is"
     )

@@ -7,6 +7,7 @@ import typer
 
 from steelyard.cli.connection import (
     AWAITED,
+    DELETED,
     TERMINATED,
     WORKFLOWS,
     KindArgument,
@@ -125,6 +126,10 @@ def get(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of entities. Default: all.")
     ] = None,
+    deleted: Annotated[
+        bool,
+        typer.Option("--deleted", help="Show deleted ones too; an id or -w status=... shows them anyway."),
+    ] = False,
     output: OutputOption = "table",
     *,
     platform: PlatformOptions,
@@ -139,14 +144,20 @@ def get(
     with platform.connect() as client:
         collection = getattr(client, plural)
         if ids:
-            entities = [collection.get(one_id(collection, text)) for text in ids]
+            entities = [collection.get(one_id(client, plural, text)) for text in ids]
         else:
             query = _filters(label or [], where or [])
             if order_by or descending:
                 order = "descending" if descending else "ascending"
                 query |= {"orderBy": order_by or "creationTime", "order": order}
             # The query reads page after page while it is iterated: no more pages than needed are asked for.
-            entities = list(islice(collection.query(**query), limit))
+            with_deleted = deleted or any(text.startswith(("id=", "status=")) for text in where or [])
+            matching = (
+                entity for entity in collection.query(**query) if entity.status != DELETED or with_deleted
+            )
+            entities = list(islice(matching, limit))
+            if not entities:
+                _warn_of_unknown(client, where or [])
     single = ids is not None and len(ids) == 1
     typer.echo(rendered([entity.dump() for entity in entities], output, plural, single=single, now=now()))
 
@@ -164,7 +175,7 @@ def describe(
     plural = collection_name(kind)
     with platform.connect() as client:
         collection = getattr(client, plural)
-        entity = collection.get(one_id(collection, id)).dump()
+        entity = collection.get(one_id(client, plural, id)).dump()
         progress = collection.progress(entity["id"]).message if plural in WORKFLOWS else None
     typer.echo(described(entity, plural, now(), progress))
 
@@ -196,7 +207,7 @@ def wait(
             typer.echo(f"{plural}/{content['id'][:8]}  {content['status']}  {message or ''}".rstrip())
 
         # All are looked up before the first one: a name that is mistyped must not be found out after an hour.
-        for id in [one_id(collection, text) for text in ids]:
+        for id in [one_id(client, plural, text) for text in ids]:
             collection.wait(id, timeout=max(until - time.monotonic(), 0.1), on_change=print_status)
 
 
@@ -213,7 +224,7 @@ def label(
     patch = dict(_label(text) for text in labels)
     with platform.connect() as client:
         collection = getattr(client, plural)
-        entity = one_id(collection, id)
+        entity = one_id(client, plural, id)
         collection.label(entity, patch)
     typer.echo(f"{plural}/{entity} labelled")
 
@@ -229,7 +240,7 @@ def delete(
     plural = collection_name(kind)
     with platform.connect() as client:
         collection = getattr(client, plural)
-        for id in [one_id(collection, text) for text in ids]:
+        for id in [one_id(client, plural, text) for text in ids]:
             answer = collection.delete(id)
             typer.echo(f"{plural}/{id} deleted")
             if answer.message:
@@ -247,9 +258,26 @@ def terminate(
     plural = one_of(collection_name(kind), TERMINATED, "workflow to end")
     with platform.connect() as client:
         collection = getattr(client, plural)
-        id = one_id(collection, id)
+        id = one_id(client, plural, id)
         answer = collection.terminate(id)
     typer.echo(f"{plural}/{id} terminated{f': {answer.message}' if answer.message else ''}")
+
+
+def _warn_of_unknown(client: "Client", where: list[str]) -> None:
+    """Say which entities that filters name are not there: nothing can refer to them."""
+    from steelyard.cli.connection import COLLECTIONS
+    from steelyard.client import NotFound
+
+    for text in where:
+        name, _, value = text.partition("=")
+        plural = f"{name.lower()}s"
+        if plural not in COLLECTIONS or "," in value:
+            continue
+        try:
+            getattr(client, plural).get(value)
+        except NotFound:
+            hint = f"`steelyard get {plural}` lists what there is"
+            typer.echo(f"steelyard: warning: {text}: there is no {name} {value}; {hint}", err=True)
 
 
 def _filters(labels: list[str], where: list[str]) -> dict[str, object]:

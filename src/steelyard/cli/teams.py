@@ -31,8 +31,16 @@ def deny(id: TeamArgument, *, platform: PlatformOptions) -> None:
 
 
 def _decide(id: str, platform: PlatformOptions, *, approved: bool) -> None:
+    from steelyard.client import NotFound
+    from steelyard.errors import UsageError
+
     with platform.connect() as client:
-        asked = client.teams.get(one_id(client.teams, id))
+        try:
+            asked = client.teams.get(one_id(client, "teams", id))
+        except NotFound as error:
+            raise UsageError(
+                f"team: there is no team {id}; `steelyard get teams` lists what there is"
+            ) from error
         decide = client.challenges.approve_team if approved else client.challenges.deny_team
         decided = decide(asked.challenge, asked.id)
     typer.echo(f"teams/{decided.id} {decided.status}")

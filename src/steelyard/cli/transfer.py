@@ -64,7 +64,7 @@ def download(
     plural = one_of(collection_name(kind), WITH_FILES, "files to download")
     with platform.connect() as client, _progress("downloading") as progress:
         collection = getattr(client, plural)
-        collection.download(one_id(collection, id), folder, progress=progress)
+        collection.download(one_id(client, plural, id), folder, progress=progress)
     typer.echo(str(folder))
 
 
@@ -86,7 +86,7 @@ def logs(
     plural = one_of(collection_name(kind), WORKFLOWS, "logs")
     with platform.connect() as client:
         collection = getattr(client, plural)
-        lines = collection.logs(one_id(collection, id), since=since, limit=limit).logs
+        lines = collection.logs(one_id(client, plural, id), since=since, limit=limit).logs
     for line in lines:
         typer.echo(log_line(line.timestamp, line.message or ""))
     if not lines:
@@ -154,7 +154,7 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
             return
         with platform.connect() as client, _progress("downloading") as progress:
             collection = getattr(client, kind)
-            evidence_files = collection.download_evidence(one_id(collection, id), folder, progress=progress)
+            evidence_files = collection.download_evidence(one_id(client, kind, id), folder, progress=progress)
         for path, reason in evidence_files.not_included.items():
             typer.echo(f"not included: {path}: {reason}", err=True)
         typer.echo(str(folder / name))
@@ -166,7 +166,7 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
 def _saved(kind: str, id: str, folder: Path, platform: PlatformOptions) -> Path:
     with platform.connect() as client:
         collection = getattr(client, kind)
-        collection.download(one_id(collection, id), folder)
+        collection.download(one_id(client, kind, id), folder)
     return folder
 
 

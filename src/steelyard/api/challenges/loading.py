@@ -22,7 +22,7 @@ async def challenge_of_path(context: RequestContext) -> Challenge:
     account = "" if json is None else str(orjson.loads(json)["account"])
     visible = any(context.access.allows("challenges", function, account, context.id) for function in _SEEING)
     if json is None or not visible:
-        raise NotFound(f"id: there is no Challenge {context.id}")
+        raise NotFound(f"challenge: there is no Challenge {context.id}")
     challenge = parse("Challenge", json)
     assert isinstance(challenge, Challenge)
     if challenge.status == "Deleted":

@@ -76,8 +76,9 @@ def _grant(context: RequestContext) -> Grant:
 async def _permitted_json(context: RequestContext, grant: Grant, id: str) -> bytes:
     kind = _KINDS[grant.resource]
     json = await context.api.entities.get(kind, id)
+    unknown = NotFound(f"{_field(context, grant, id)}: there is no {kind} {id}")
     if json is None:
-        raise NotFound(f"id: there is no {kind} {id}")
+        raise unknown
     if context.access.everywhere(grant.resource, grant.function):
         return json
     # By the entity's id alone, such as a session's token has it: its JSON need not be parsed.
@@ -88,4 +89,11 @@ async def _permitted_json(context: RequestContext, grant: Grant, id: str) -> byt
         return json
     if context.access.allows(grant.resource, "get", account, id):
         raise Forbidden(f"the token lacks {grant.resource}/{grant.function} for {kind} {id}")
-    raise NotFound(f"id: there is no {kind} {id}")
+    raise unknown
+
+
+def _field(context: RequestContext, grant: Grant, id: str) -> str:
+    """Return what the request calls an entity: `id` where its path names no other thing, else the kind."""
+    if id == context.id and len(context.values) == 1:
+        return "id"
+    return "family" if grant.resource == "families" else grant.resource.removesuffix("s")

@@ -109,7 +109,9 @@ async def missing(repository: Repository) -> str | None:
     """Return what keeps the content of an artifact from being whole; None if it is."""
     tags = await repository.tags()
     if not tags:
-        return "nothing has been pushed: the repository has no tag"
+        unfinished = len(await repository.unfinished())
+        uploads = f", and {unfinished} upload{'s have' if unfinished > 1 else ' has'} begun and not ended"
+        return f"the push is not finished: the repository has no tag{uploads if unfinished else ''}"
     try:
         for tag in tags:  # a manifest may have been deleted while its tag was being written
             if not await repository.has(repository.manifest(await _digest(repository, tag))):

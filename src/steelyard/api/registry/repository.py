@@ -21,6 +21,8 @@ MANIFEST_BYTES = 4 << 20
 """Maximum size of a manifest, which is the specification's advice."""
 MOST_TAGS = 1000
 """Maximum tags of a repository, and of one answer."""
+BEGUN = "begun"
+"""Name of the mark of an upload that has begun."""
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}")
 
@@ -65,6 +67,15 @@ class Repository:
         """Return all tags, in the order of their characters."""
         prefix = f"{self._folder}/tags/"
         return [info.key.removeprefix(prefix) async for info in self.store.list(prefix)]
+
+    async def unfinished(self) -> list[str]:
+        """Return the ids of the uploads that have begun and not ended."""
+        listed = self.store.list(self.uploads)
+        return [
+            info.key.removeprefix(self.uploads).removesuffix(f"/{BEGUN}")
+            async for info in listed
+            if info.key.endswith(f"/{BEGUN}")
+        ]
 
     async def manifests(self) -> AsyncIterator[str]:
         """Yield the digests of all manifests."""
@@ -116,5 +127,5 @@ async def readable_other(context: RequestContext, id: str) -> Repository:
 
 def _repository(context: RequestContext, entity: AnyEntity) -> Repository:
     if entity.status == "Deleted":
-        raise NotFound(f"id: OCIArtifact {entity.id} is deleted")
+        raise NotFound(f"artifact: OCIArtifact {entity.id} is deleted")
     return Repository(entity.id, context.api.platform.store)

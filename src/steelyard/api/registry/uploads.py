@@ -23,7 +23,7 @@ from steelyard.api.registry.errors import (
     UploadUnknown,
 )
 from steelyard.api.registry.ranges import chunk_range
-from steelyard.api.registry.repository import Repository, hex_of, readable_other, writable
+from steelyard.api.registry.repository import BEGUN, Repository, hex_of, readable_other, writable
 from steelyard.storage.store import ObjectExists, ObjectInfo, StorageFull
 
 MOST_UPLOADS = 100
@@ -31,7 +31,6 @@ MOST_UPLOADS = 100
 MOST_CHUNKS = 10_000
 """Maximum chunks of an upload."""
 _PIECE_BYTES = 4 << 20
-_BEGUN = "begun"
 _ID = re.compile(r"[0-9a-f]{32}")
 _REPOSITORY = "artifacts/"
 
@@ -45,13 +44,10 @@ async def begin(context: RequestContext) -> Response:
     digest = context.query.get("digest")
     if digest is not None:
         hex_of(digest)
-    unfinished = [
-        info async for info in repository.store.list(repository.uploads) if info.key.endswith(_BEGUN)
-    ]
-    if len(unfinished) >= MOST_UPLOADS:
+    if len(await repository.unfinished()) >= MOST_UPLOADS:
         raise TooMany(f"the artifact has {MOST_UPLOADS} unfinished uploads: finish or cancel one of them")
     upload = context.api.platform.new_id()
-    await repository.store.create(repository.chunks(upload) + _BEGUN, b"")
+    await repository.store.create(repository.chunks(upload) + BEGUN, b"")
     if digest is None:
         return _progress(repository, upload, 0, 202)
     await _append(context, repository, upload, [])
@@ -179,7 +175,7 @@ async def _finish(context: RequestContext, repository: Repository, upload: str, 
 async def _chunks(repository: Repository, upload: str) -> list[ObjectInfo]:
     """Return the chunks in their order. Raises UploadUnknown."""
     listed = [info async for info in repository.store.list(repository.chunks(upload))]
-    chunks = [info for info in listed if not info.key.endswith(_BEGUN)]
+    chunks = [info for info in listed if not info.key.endswith(BEGUN)]
     if len(chunks) == len(listed):
         raise UploadUnknown(f"there is no upload {upload}")
     return chunks
@@ -201,7 +197,7 @@ async def _joined(repository: Repository, chunks: list[ObjectInfo], path: Path) 
 async def _discard(repository: Repository, upload: str) -> None:
     """Remove an upload. The mark of its beginning goes first: without it, nothing else of it counts."""
     prefix = repository.chunks(upload)
-    await repository.store.delete(prefix + _BEGUN)
+    await repository.store.delete(prefix + BEGUN)
     for info in [info async for info in repository.store.list(prefix)]:
         await repository.store.delete(info.key)
 
