@@ -13,6 +13,8 @@ from steelyard.types import Json
 
 ObjectKey = tuple[str, str]  # namespace and name; the former is empty where there is none
 Index = Callable[[Json], Iterable[str]]
+Packed = bool | Callable[[Json], bool]
+"""Whether objects are packed: all, none, or those for which it returns true."""
 
 
 class _Held(NamedTuple):
@@ -26,8 +28,8 @@ class _Held(NamedTuple):
 class CachedObjects:
     """Objects of one kind."""
 
-    def __init__(self, indexes: Mapping[str, Index], *, packed: bool = False) -> None:
-        self._packed = packed
+    def __init__(self, indexes: Mapping[str, Index], *, packed: Packed = False) -> None:
+        self._packs = packed if callable(packed) else lambda obj: packed
         self._objects: dict[ObjectKey, _Held] = {}
         self._of = tuple(indexes.values())
         self._indexes: dict[str, dict[str, dict[ObjectKey, None]]] = {name: {} for name in indexes}
@@ -53,6 +55,9 @@ class CachedObjects:
         if held is None or (held.uid, held.version) != (metadata.get("uid", ""), metadata["resourceVersion"]):
             return False
         return held.content == self._pack(obj) or _content(held) == obj
+
+    def uids(self) -> set[str]:
+        return {held.uid for held in self._objects.values()}
 
     def names(self) -> list[ObjectKey]:
         return list(self._objects)
@@ -95,7 +100,7 @@ class CachedObjects:
 
     def _pack(self, obj: Json) -> Json | bytes:
         """The copy is what makes it small: orjson's own bytes keep the room of the buffer that they were written to."""
-        return bytes(memoryview(orjson.dumps(obj))) if self._packed else obj
+        return bytes(memoryview(orjson.dumps(obj))) if self._packs(obj) else obj
 
 
 def _content(held: _Held) -> Json:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from steelyard.kube.cached_objects import CachedObjects, Index, ObjectKey
+from steelyard.kube.cached_objects import CachedObjects, Index, ObjectKey, Packed
 from steelyard.kube.cluster import Cluster, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Forbidden, Gone, NotFound, error_from_status
 from steelyard.kube.objects import is_later
@@ -68,12 +68,12 @@ class Informer:
         transform: Callable[[Json], Json] = drop_managed_fields,
         on_change: Change = lambda old, new: None,
         optional: bool = False,
-        packed: bool = False,
+        packed: Packed = False,
         pace: Pace | None = None,
         rng: Random | None = None,
     ) -> None:
         """`optional`: the server need not have the kind; without it, this counts as synced, and empty.
-        `packed`: for many objects, each of which is rarely read.
+        `packed`: for many objects, each of which is rarely read; a function chooses among them.
         """
         self.synced = asyncio.Event()  # set once the first list is in
         self._cluster = cluster
@@ -109,6 +109,9 @@ class Informer:
 
     def items(self) -> list[Json]:
         return self._shelf.items()
+
+    def uids(self) -> set[str]:
+        return self._shelf.uids()
 
     def apply_write(self, obj: Json) -> bool:
         """Take the API's answer to a write for known, ahead of the watch, which will bring the same; nobody is told.

@@ -27,18 +27,9 @@ _UNFIT = (TypeError, KeyError, ValueError, IndexError, AttributeError, Recursion
 
 def patched(request: Request, kind: ResourceType, options: Options) -> Callable[[Json], Json]:
     """The patch as a function of an object, whose result every part of the server can work on."""
-    apply = _patch(request, kind)
     if options.validation != "Ignore" and has_key_twice(request.body, json_value(request.body)):
         options.faults += strict_faults(kind.node(), request.body, free=True)
-
-    def applied(obj: Json) -> Json:
-        result = apply(obj)
-        # A small patch can put one deep value into another: the depth of the body alone bounds nothing.
-        if is_too_deep(result):
-            raise errors.is_invalid("", "", "", [errors.Cause("patch", f"Invalid value: {TOO_DEEP}")])
-        return result
-
-    return applied
+    return _patch(request, kind)
 
 
 def _patch(request: Request, kind: ResourceType) -> Callable[[Json], Json]:
@@ -87,6 +78,9 @@ def _json_patch(body: bytes) -> Callable[[Json], Json]:
             raise Refusal(413, "RequestEntityTooLarge", str(error)) from error
         except (Unfit, RecursionError) as error:
             raise Refusal(422, "Invalid", _REJECTED, {}) from error
+        # Operations put one deep value into another, unlike a merge, whose result is no deeper than object and patch.
+        if is_too_deep(result):
+            raise errors.is_invalid("", "", "", [errors.Cause("patch", f"Invalid value: {TOO_DEEP}")])
         if not isinstance(result, dict):
             raise Refusal(422, "Invalid", _REJECTED, {})
         return result

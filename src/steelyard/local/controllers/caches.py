@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from steelyard.kube.cached_objects import Index
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
+from steelyard.kube.pods import is_terminal
 from steelyard.kube.resource import (
     APP_WRAPPERS,
     CONTROLLER_REVISIONS,
@@ -30,8 +31,9 @@ from steelyard.kube.resource import (
     TRAINING,
     Resource,
 )
+from steelyard.local.controllers import job
 from steelyard.local.controllers.adoption import orphan_keys, selector_key, selects
-from steelyard.local.controllers.sync import KINDS, Key, owner_key
+from steelyard.local.controllers.sync import KINDS, Key, owner_of
 from steelyard.local.faults import Faults
 from steelyard.types import Json, mapping
 
@@ -60,7 +62,8 @@ FOLLOWED = (
     *KUEUE,
 )
 CUSTOM = frozenset((RAY_CLUSTERS, RAY_JOBS, APP_WRAPPERS, *TRAINING, *KUEUE))
-OWNERS = (*(kind.resource for kind in KINDS), SERVICES)
+OWNER_KINDS = frozenset((*(kind.resource.kind for kind in KINDS), SERVICES.kind))
+ENDED = {PODS: is_terminal, JOBS: job.is_finished}
 ADOPTERS = frozenset(kind.resource for kind in KINDS if kind.adoptions)
 ADOPTED = frozenset(adoption.children for kind in KINDS for adoption in kind.adoptions)
 
@@ -109,7 +112,7 @@ class Caches:
         return self._informers[resource].get(namespace, name)
 
     def children(self, resource: Resource, owner: Resource, key: Key) -> Iterable[Json]:
-        return self._informers[resource].by_index("owner", _owner_text(owner, key))
+        return self._informers[resource].by_index("owner", _owner_text(owner.kind, key))
 
     def in_namespace(self, resource: Resource, namespace: str) -> Iterable[Json]:
         return self._informers[resource].by_index("namespace", namespace)
@@ -147,16 +150,20 @@ class Caches:
             indexes["selector"] = selector_key
         # A server may lack the custom kinds: the controllers of the others do their work all the same.
         optional = resource in CUSTOM
-        return Informer(cluster, resource, indexes=indexes, on_change=notify, optional=optional)
+        # Thousands may have ended, and nobody reads them again until they are deleted.
+        packed = ENDED.get(resource, False)
+        return Informer(
+            cluster, resource, indexes=indexes, on_change=notify, optional=optional, packed=packed
+        )
 
 
 def _owners(obj: Json) -> list[str]:
-    keys = ((owner, owner_key(obj, owner)) for owner in OWNERS)
-    return [_owner_text(owner, key) for owner, key in keys if key]
+    found = owner_of(obj)
+    return [_owner_text(*found)] if found and found[0] in OWNER_KINDS else []
 
 
-def _owner_text(owner: Resource, key: Key) -> str:
-    return f"{owner.kind}/{key[0]}/{key[1]}"
+def _owner_text(kind: str, key: Key) -> str:
+    return f"{kind}/{key[0]}/{key[1]}"
 
 
 def _namespace(obj: Json) -> list[str]:

@@ -53,9 +53,9 @@ def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = 
     counts = count(job, pods)
     few = batch(len(pods))
     release = tuple((pod, without_finalizer(pod)) for pod in counts.release)
-    if job["metadata"].get("deletionTimestamp") or _ended(job):
+    if job["metadata"].get("deletionTimestamp") or is_finished(job):
         # Nothing is counted any more, but no Pod may be held back by a finalizer that nobody would take away.
-        extra = tuple(pod for pod in pods if of.is_active(pod)) if _ended(job) else ()
+        extra = tuple(pod for pod in pods if of.is_active(pod)) if is_finished(job) else ()
         more = max(len(extra), len(release)) > few
         expiry = expires_in(job, now)
         expired = (job,) if expiry is not None and expiry <= 0 and not more else ()
@@ -98,10 +98,11 @@ def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = 
 
 def claims_pods(job: Json) -> bool:
     """Tell whether Pods are adopted and released for the Job."""
-    return job["spec"].get("managedBy") in (None, "", MANAGER) and not _ended(job)
+    return job["spec"].get("managedBy") in (None, "", MANAGER) and not is_finished(job)
 
 
-def _ended(job: Json) -> bool:
+def is_finished(job: Json) -> bool:
+    """Return whether the Job is Complete or Failed."""
     return of.is_true(job, "Complete") or of.is_true(job, "Failed")
 
 
@@ -239,7 +240,7 @@ def _soonest(*delays: float | None) -> float | None:
 def expires_in(job: Json, now: datetime) -> float | None:
     """Seconds until a finished Job is to be deleted (`ttlSecondsAfterFinished`); None when it stays."""
     ttl = job["spec"].get("ttlSecondsAfterFinished")
-    if ttl is None or not _ended(job) or job["metadata"].get("deletionTimestamp"):
+    if ttl is None or not is_finished(job) or job["metadata"].get("deletionTimestamp"):
         return None
     ends = [
         condition for condition in job["status"]["conditions"] if condition["type"] in {"Complete", "Failed"}

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 
 from steelyard.awake import SleptSince, never_slept
 from steelyard.figures import Figures
@@ -36,6 +37,7 @@ from steelyard.local.controllers.sync import (
     Key,
     Kind,
     owner_key,
+    owner_of,
     say_failure,
     sync,
     sync_service,
@@ -103,18 +105,32 @@ def keys(caches: Caches, resource: Resource, old: Json | None, new: Json | None)
         if obj is None:
             continue
         own = (obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
-        for kind in KINDS:
+        controller = owner_of(obj)
+        for kind, owns, adopts in _kinds_concerned(resource):
             if resource == kind.resource:
                 yield kind, own
-            owned = (kind.children, *(related.resource for related in kind.related))
-            if resource in owned and (owner := owner_key(obj, kind.resource)):
-                yield kind, owner
-            elif any(adoption.children == resource for adoption in kind.adoptions):
+            if owns and controller and controller[0] == kind.resource.kind:
+                yield kind, controller[1]
+            elif adopts:
                 for adopter in caches.adopters(kind.resource, obj):
                     yield kind, (own[0], adopter["metadata"]["name"])
         if resource == PERSISTENT_VOLUMES and (bound := claim_key(obj)):
             yield CLAIM, bound
         yield from _keys_of_others(caches, resource, obj, own)
+
+
+@cache
+def _kinds_concerned(resource: Resource) -> tuple[tuple[Kind, bool, bool], ...]:
+    """Return the kinds that a change of a resource may concern, and whether they own and adopt such objects."""
+    rows = (
+        (
+            kind,
+            resource == kind.children or any(resource == related.resource for related in kind.related),
+            any(resource == adoption.children for adoption in kind.adoptions),
+        )
+        for kind in KINDS
+    )
+    return tuple(row for row in rows if row[0].resource == resource or row[1] or row[2])
 
 
 def _keys_of_others(caches: Caches, resource: Resource, obj: Json, own: Key) -> Iterator[Work]:

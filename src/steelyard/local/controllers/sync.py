@@ -203,16 +203,25 @@ KINDS = (
 
 
 def owner_key(child: Json, owner: Resource) -> Key | None:
-    """The key of the child's controller if that is of this kind. A Pod that still carries a Job's finalizer counts
-    as that Job's even when its owner reference is gone: nobody else would take the finalizer away."""
-    metadata = child["metadata"]
+    """Return the key of the child's controller if that is of this kind."""
+    found = owner_of(child)
+    return found[1] if found and found[0] == owner.kind else None
+
+
+def owner_of(child: Json) -> tuple[str, Key] | None:
+    """Return the kind and the key of the child's controller.
+
+    A Pod that still carries a Job's finalizer counts as that Job's even when its owner reference is gone: nobody else
+    would take the finalizer away.
+    """
+    namespace = child["metadata"].get("namespace", "")
     for reference in owner_references(child):
         if reference.get("controller"):
-            mine = reference.get("kind") == owner.kind and reference.get("name")
-            return (metadata["namespace"], reference["name"]) if mine else None
-    if owner == JOBS and job_counts.FINALIZER in finalizers_of(child):
+            name = reference.get("name")
+            return (reference.get("kind", ""), (namespace, name)) if name else None
+    if job_counts.FINALIZER in finalizers_of(child):
         name = labels_of(child).get("batch.kubernetes.io/job-name")
-        return (metadata["namespace"], name) if name else None
+        return (JOBS.kind, (namespace, name)) if name else None
     return None
 
 

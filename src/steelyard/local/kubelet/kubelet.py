@@ -81,7 +81,7 @@ class Kubelet:
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.shown_objects = ShownObjects(cluster)
         indexes = {"unended": lambda pod: [] if is_terminal(pod) else [""]}
-        self.informer = Informer(cluster, PODS, indexes=indexes, on_change=self._heard)
+        self.informer = Informer(cluster, PODS, indexes=indexes, on_change=self._heard, packed=is_terminal)
         self.nodes = Informer(cluster, NODES, on_change=lambda old, new: self._node_changed())
         self.namespaces = Informer(cluster, NAMESPACES, on_change=lambda old, new: self.scheduler.wake.set())
         self.scheduler = Scheduler(
@@ -191,7 +191,7 @@ class Kubelet:
 
     def remove_orphans(self) -> None:
         """Folders of Pods that the API does not have any more: end what runs in them."""
-        known = {pod["metadata"]["uid"] for pod in self.informer.items()}
+        known = self.informer.uids()
         for path in self.config.pods.iterdir():
             folder = PodFolder(path)
             # Only once the informer has a full list: with half of one, living Pods would be taken for orphans and
