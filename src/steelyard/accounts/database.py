@@ -33,6 +33,10 @@ class TooManyLabels(AccountsDatabaseError, ContentError):
     """The account would have more labels than it may."""
 
 
+class TooManySecrets(AccountsDatabaseError, ContentError):
+    """The account has as many secrets as it may."""
+
+
 class Superseded(AccountsDatabaseError):
     """Another process has been elected leader since; the caller must stop."""
 
@@ -83,7 +87,7 @@ class Accounts(Protocol):
         ...
 
     async def delete(self, id: str, now: datetime) -> None:
-        """The account stays, Deleted and without keys. Raises NoSuchAccount."""
+        """The account stays, Deleted and without keys and secrets. Raises NoSuchAccount."""
         ...
 
     async def add_key(self, account: str, key: APIKey, digest: str, purpose: str | None = None) -> None:
@@ -254,6 +258,48 @@ class Outbox(Protocol):
 
     async def expired_request(self, account: str, idempotency_key: str) -> str | None:
         """The `request` of the row that has expired, where the key was given with one."""
+        ...
+
+
+@dataclass(frozen=True)
+class EncryptedSecret:
+    """A secret as the database holds it. `key` is the id of the key that has encrypted it."""
+
+    account: str
+    name: str
+    key: str
+    encrypted: bytes = field(repr=False)
+    fingerprint: str
+    created: datetime
+    updated: datetime
+
+
+class EncryptedSecrets(Protocol):
+    """Secrets of accounts, of which the database sees encrypted bytes alone. `Secrets` encrypts and decrypts them."""
+
+    async def put(self, secret: EncryptedSecret, most: int) -> EncryptedSecret:
+        """Add the secret, or replace the one of this account and name, whose `created` stays; return it.
+
+        Raises TooManySecrets if the account would have more than `most`.
+        """
+        ...
+
+    async def get(self, account: str, name: str) -> EncryptedSecret | None: ...
+
+    async def list(self, account: str) -> Sequence[EncryptedSecret]:
+        """Return the account's secrets, by name."""
+        ...
+
+    async def delete(self, account: str, name: str) -> bool:
+        """Remove the secret; return whether there was one."""
+        ...
+
+    async def of_other_keys(self, key: str, after: tuple[str, str], limit: int) -> Sequence[EncryptedSecret]:
+        """Return secrets that other keys have encrypted, by account and name, from after that pair on."""
+        ...
+
+    async def reencrypt(self, old: EncryptedSecret, key: str, encrypted: bytes, fingerprint: str) -> bool:
+        """Replace the bytes of a secret, and nothing else, unless it was changed since; return whether it was done."""
         ...
 
 

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from steelyard.accounts.database import Accounts, AccountsDatabaseError, Claims, Outbox
+from steelyard.accounts.database import Accounts, AccountsDatabaseError, Claims, EncryptedSecrets, Outbox
 from steelyard.accounts.sqlite import accounts as sqlite_accounts
 from steelyard.accounts.sqlite import claims as sqlite_claims
 from steelyard.accounts.sqlite import origin as sqlite_origin
 from steelyard.accounts.sqlite import outbox as sqlite_outbox
+from steelyard.accounts.sqlite import secrets as sqlite_secrets
 from steelyard.accounts.sqlite.accounts import SqliteAccounts
 from steelyard.accounts.sqlite.claims import SqliteClaims
 from steelyard.accounts.sqlite.origin import SqliteOrigin
 from steelyard.accounts.sqlite.outbox import SqliteOutbox
+from steelyard.accounts.sqlite.secrets import SqliteSecrets
 from steelyard.accounts.sqlite.transfer import SqliteTransfer
 from steelyard.accounts.transfer import Transfer
 from steelyard.origin import Outlet
@@ -30,6 +32,7 @@ MIGRATIONS = (
     sqlite_outbox.THIRD_MIGRATION,
     sqlite_claims.THIRD_MIGRATION,
     sqlite_accounts.THIRD_MIGRATION,
+    sqlite_secrets.MIGRATION,
 )
 
 
@@ -45,11 +48,12 @@ class Connections(Protocol):
 
 @dataclass(frozen=True)
 class AccountsDatabase:
-    """The accounts database: accounts and keys, the outbox, claims, and the log that they belong to."""
+    """The accounts database: accounts and keys, the outbox, claims, secrets, and the log that they belong to."""
 
     accounts: Accounts
     outbox: Outbox
     claims: Claims
+    secrets: EncryptedSecrets
     origin: Outlet
     transfer: Transfer
     database: Connections
@@ -76,6 +80,7 @@ async def open_accounts_database(url: str, new_id: Callable[[], str] = random_id
         SqliteAccounts(database, new_id),
         SqliteOutbox(database),
         SqliteClaims(database),
+        SqliteSecrets(database),
         SqliteOrigin(database),
         SqliteTransfer(database),
         database,
@@ -107,12 +112,14 @@ async def _open_postgresql(url: str, new_id: Callable[[], str]) -> AccountsDatab
         from steelyard.accounts.postgresql.database import PostgresDatabase, parse
         from steelyard.accounts.postgresql.origin import PostgresOrigin
         from steelyard.accounts.postgresql.outbox import PostgresOutbox
+        from steelyard.accounts.postgresql.secrets import PostgresSecrets
         from steelyard.accounts.postgresql.transfer import PostgresTransfer
     database = await PostgresDatabase.open(parse(url))
     return AccountsDatabase(
         PostgresAccounts(database, new_id),
         PostgresOutbox(database),
         PostgresClaims(database),
+        PostgresSecrets(database),
         PostgresOrigin(database),
         PostgresTransfer(database),
         database,

@@ -15,6 +15,7 @@ from steelyard.sqlite import Database
 from steelyard.testing.engines import accounts as accounts_suite
 from steelyard.testing.engines import claims as claims_suite
 from steelyard.testing.engines import outbox as outbox_suite
+from steelyard.testing.engines import secrets as secrets_suite
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -47,6 +48,17 @@ async def test_claims_keep_to_the_contract(
     accounts_database: AccountsDatabase, case: claims_suite.Case
 ) -> None:
     await case(accounts_database.claims)
+
+
+@pytest.mark.parametrize("case", secrets_suite.CASES.values(), ids=secrets_suite.CASES)
+async def test_secrets_keep_to_the_contract(
+    accounts_database: AccountsDatabase, case: secrets_suite.Case
+) -> None:
+    await case(accounts_database.secrets)
+
+
+async def test_the_secrets_of_a_deleted_account_go_with_it(accounts_database: AccountsDatabase) -> None:
+    await secrets_suite.check_deletion_of_the_account(accounts_database.accounts, accounts_database.secrets)
 
 
 @pytest.mark.parametrize("url", ["", "sqlite:", "memory:x", "accounts.db"])
@@ -100,6 +112,7 @@ async def test_a_file_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) 
     labelled = await opened.accounts.set_labels(made.id or "", {"team": "blue"})
     assert labelled == made.model_copy(update={"labels": {"team": "blue"}})
     assert await opened.outbox.expired_request("alice", "k") is None
+    assert await opened.secrets.list("alice") == []
     await opened.close()
 
 

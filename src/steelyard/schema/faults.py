@@ -35,16 +35,20 @@ def _with_path(fault: ErrorDetails, prefix: str, model: type[BaseModel] | None) 
 
 
 def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:
-    """Return what is wrong with the value, and what is allowed in its place; `model` is what the whole should be."""
+    """Return what is wrong with the value, and what is allowed in its place; `model` is what the whole should be.
+
+    The value is not repeated where the model hides its input, as one with a secret does.
+    """
     message, value = fault["msg"].removeprefix("Value error, ").removeprefix("Input "), fault.get("input")
+    short = _is_short(value) and not (model and model.model_config.get("hide_input_in_errors"))
     if fault["type"] == "missing":
         return "is missing"
     if fault["type"] == "extra_forbidden":
-        value_text = f", with the value {_shown(value)}" if _is_short(value) else ""
+        value_text = f", with the value {_shown(value)}" if short else ""
         names = sorted(_fields_at(model, fault["loc"][:-1])) if model is not None else []
         known = f"; there are {', '.join(names[:_MOST_NAMED])}" if names else ""
         return f"is no field here{value_text}{known}"
-    if fault["type"] in _OWN_WORDS or not _is_short(value):
+    if fault["type"] in _OWN_WORDS or not short:
         return message
     if fault.get("ctx", {}).get("pattern") == QUANTITY_PATTERN:
         message = "should be a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi"

@@ -27,6 +27,7 @@ from steelyard.schema.account import Identity
 from steelyard.testing.engines import accounts as accounts_suite
 from steelyard.testing.engines import claims as claims_suite
 from steelyard.testing.engines import outbox as outbox_suite
+from steelyard.testing.engines import secrets as secrets_suite
 from tests.engines.services.histories import ACCOUNTS_OPERATIONS, Outcome, accounts_outcomes
 from tests.engines.services.postgresql import postgresql
 from tests.engines.services.proxy import proxy
@@ -45,6 +46,7 @@ EMPTIED = (
     "claim_positions",
     "leader",
     "past_admissions",
+    "secrets",
 )
 
 
@@ -132,6 +134,33 @@ async def test_accounts_keep_to_the_contract(database: AccountsDatabase, case: a
 @pytest.mark.parametrize("case", outbox_suite.CASES.values(), ids=outbox_suite.CASES)
 async def test_the_outbox_keeps_to_the_contract(database: AccountsDatabase, case: outbox_suite.Case) -> None:
     await case(database.outbox)
+
+
+@pytest.mark.parametrize("case", secrets_suite.CASES.values(), ids=secrets_suite.CASES)
+async def test_secrets_keep_to_the_contract(database: AccountsDatabase, case: secrets_suite.Case) -> None:
+    await case(database.secrets)
+
+
+async def test_the_secrets_of_a_deleted_account_go_with_it(database: AccountsDatabase) -> None:
+    await secrets_suite.check_deletion_of_the_account(database.accounts, database.secrets)
+
+
+async def test_the_migration_of_secrets_keeps_all_else_up_and_down(
+    database: AccountsDatabase, url: str
+) -> None:
+    made = await database.accounts.create("alice", Identity(), NOW)
+    await database.secrets.put(secrets_suite.secret(), 1)
+    await database.close()
+    assert migrate(parse(url), "0004") == (newest(), "0004")
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT to_regclass('secrets')").fetchone() == (None,)
+        assert connection.execute("SELECT id FROM accounts").fetchall() == [(made.id,)]
+    assert migrate(parse(url)) == ("0004", newest())
+    again = await open_accounts_database(url)
+    assert await again.accounts.named("alice") == made
+    assert await again.secrets.list("acme") == []
+    await again.secrets.put(secrets_suite.secret(), 1)
+    await again.close()
 
 
 async def test_requests_that_come_at_once_share_their_commits(
@@ -318,7 +347,7 @@ async def test_the_step_without_labels_keeps_the_accounts(database: AccountsData
     made = await database.accounts.create("alice", Identity(), NOW)
     await database.accounts.set_labels(made.id or "", {"team": "blue"})
     await database.close()
-    migrate(parse(url), "0003")
+    migrate(parse(url), "0004")
     with psycopg.connect(url) as connection:
         ((json,),) = connection.execute("SELECT json FROM accounts").fetchall()
     assert "labels" not in json

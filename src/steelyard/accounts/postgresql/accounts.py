@@ -97,8 +97,13 @@ class PostgresAccounts:
     async def delete(self, id: str, now: datetime) -> None:
         async def remove(connection: AsyncConnection) -> None:
             # The account's row stays, so that its name is never given to somebody else and its entities keep an owner.
-            await _update(connection, id, lambda account: transit(account, "Deleted", "DeleteCommand", now))
+            account = await _update(
+                connection, id, lambda account: transit(account, "Deleted", "DeleteCommand", now)
+            )
             await connection.execute(text("DELETE FROM keys WHERE account = :id"), {"id": id})
+            # Entities name their account by its name or its id.
+            query = text("DELETE FROM secrets WHERE account IN (:name, :id)")
+            await connection.execute(query, {"name": account.name, "id": id})
 
         await self._change(remove)
 

@@ -100,8 +100,12 @@ class SqliteAccounts:
     async def delete(self, id: str, now: datetime) -> None:
         def remove(connection: sqlite3.Connection) -> None:
             # The account's row stays, so that its name is never given to somebody else and its entities keep an owner.
-            _update(connection, id, lambda account: transit(account, "Deleted", "DeleteCommand", now))
+            account = _update(
+                connection, id, lambda account: transit(account, "Deleted", "DeleteCommand", now)
+            )
             connection.execute("DELETE FROM keys WHERE account = ?", (id,))
+            # Entities name their account by its name or its id.
+            connection.execute("DELETE FROM secrets WHERE account IN (?, ?)", (account.name, id))
 
         await self._database.write(remove)
 

@@ -5,6 +5,7 @@ from steelyard.schema.requests.accounts import (
     AccountCreateRequest,
     AccountPermissionsSetRequest,
     AccountTokenCreateRequest,
+    SecretSetRequest,
 )
 from steelyard.schema.requests.analyses import (
     AnalysisCreateRequest,
@@ -100,6 +101,7 @@ __all__ = [
     "ReportCreateRequest",
     "Request",
     "ResubmissionRequest",
+    "SecretSetRequest",
     "SubmissionCreateRequest",
     "TeamEditRequest",
 ]

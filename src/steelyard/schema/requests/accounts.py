@@ -1,12 +1,13 @@
-"""Requests about accounts, their permissions and keys."""
+"""Requests about accounts, their permissions, keys and secrets."""
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from steelyard.schema.account import AccessGrant, Identity
 from steelyard.schema.bounds import FEW
 from steelyard.schema.requests.base import AccountName, End, Request
+from steelyard.schema.secrets import VALUE_BYTES
 
 
 class AccountCreateRequest(Request):
@@ -32,3 +33,27 @@ class AccountTokenCreateRequest(Request):
     """Grants of the key; at most the account's permissions."""
     expires: End
     """Time at which the key expires."""
+
+
+def _check_value(value: str) -> str:
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise ValueError("should be text in UTF-8") from None
+    if not 1 <= size <= VALUE_BYTES:
+        raise ValueError(f"should have 1 to {VALUE_BYTES} bytes, and has {size}")
+    if "\0" in value:
+        raise ValueError("should have no NUL")
+    return value
+
+
+class SecretSetRequest(Request):
+    """Sets the value of a secret, which is made if it is not there."""
+
+    # The value must not stand in an error, whichever code writes it down.
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    value: Annotated[
+        str, AfterValidator(_check_value), Field(repr=False, json_schema_extra={"writeOnly": True})
+    ]
+    """Value of the secret, 1 to 32,768 bytes of UTF-8; no answer ever has it."""

@@ -21,6 +21,7 @@ from steelyard.schema.module import ModuleFields
 from steelyard.schema.mounts import check_mounts
 from steelyard.schema.paths import check_artifact_paths, check_md5
 from steelyard.schema.requests.base import CreateRequest, End, EntityId, EntityReference, Name, Request
+from steelyard.schema.secrets import ServiceSecrets, SourceSecrets
 
 
 def _checked(artifacts: list[Artifact]) -> list[Artifact]:
@@ -53,6 +54,8 @@ class ModelCreateRequest(ModelFields, CreateRequest):
 
     name: Name
     """Name for people."""
+    secrets: SourceSecrets | None = None
+    """Secrets of the account that the fetching needs, by name; for a gated model of the hub, its token."""
 
     @model_validator(mode="after")
     def _files(self) -> Self:
@@ -78,6 +81,8 @@ class InferenceServiceCreateRequest(CreateRequest):
     """Other forms of the outputs."""
     model: EntityReference | None = None
     """Id of the model, or `family@tag`."""
+    secrets: ServiceSecrets | None = None
+    """Secrets of the account that sessions of the service need, by name."""
 
     @model_validator(mode="after")
     def _one_image(self) -> Self:
