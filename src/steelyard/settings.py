@@ -57,6 +57,11 @@ class Settings(BaseSettings):
         description="Accounts, tokens, outbox and claims, sqlite:PATH or postgresql://USER@HOST/DATABASE; by default "
         "in the state folder.",
     )
+    secret_keys: str = Field(
+        default="",
+        description="Path of the file with the keys that encrypt secrets, one a line: the first encrypts, all decrypt. "
+        "By default in the state folder, where it is made.",
+    )
     kubernetes: str = Field(
         default="",
         description="Path of a kubeconfig; by default the embedded Kubernetes of the state folder.",
@@ -132,6 +137,7 @@ def load(path: Path | None, state: Path) -> Settings:
         "view": f"sqlite:{folder / 'view.db'}",
         "accounts": f"sqlite:{folder / 'accounts.db'}",
         "kubernetes": str(folder / "kubeconfig"),
+        "secret_keys": str(folder / "pki" / "secret-keys"),
     }
     return settings.model_copy(
         update={name: getattr(settings, name) or default for name, default in defaults.items()}

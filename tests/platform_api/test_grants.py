@@ -126,13 +126,14 @@ class Subject:
             "{jti}": "none",
             "{task}": self.made.get("Submission", {}).get("task", "none"),
             "{team}": "none",
+            "{name}": "a-secret",
         }
         path = route.path
         for name, value in values.items():
             path = path.replace(name, value)
         return f"http://api{path}"
 
-    def body(self, route: Route) -> Any:  # noqa: C901, PLR0911 (one for each body)
+    def body(self, route: Route) -> Any:  # noqa: C901, PLR0911, PLR0912 (one for each body)
         match route.method, route.path.split("/")[-1]:
             case "PATCH", "labels":
                 return {"labels": {"a": "b"}}
@@ -152,6 +153,8 @@ class Subject:
                 return {"account": "acme"}
             case "POST", "tasks":
                 return task(self.made["Challenge"], {"id": "0" * 32})
+            case "PUT", "{name}":
+                return {"value": "v"}
             case "PUT", "permissions":
                 return {"permissions": []}
             case "POST", "tokens":

@@ -18,6 +18,7 @@ import httpx
 import orjson
 
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
+from steelyard.accounts.secrets import SecretKeys
 from steelyard.accounts.tokens import Tokens, bootstrap
 from steelyard.api.http.app import App, Platform, make_app
 from steelyard.api.inference_sessions.replicas import Replicas
@@ -59,6 +60,7 @@ class Engines:
     accounts_database: AccountsDatabase
     store: Store
     clock: Clock = field(default_factory=Clock)
+    secret_keys: SecretKeys | None = field(default_factory=lambda: SecretKeys([b"k" * 32]))
 
 
 @dataclass
@@ -154,6 +156,7 @@ async def make_world(
         made.clock,
         new_id,
         backup=backup,
+        secret_keys=made.secret_keys,
     )
     app = make_app(platform, replicas)
     token = await bootstrap(made.accounts_database.accounts, "administrator", made.clock())

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from steelyard.accounts.database import Accounts
 from steelyard.accounts.open import AccountsDatabase
+from steelyard.accounts.secrets import SecretKeys, Secrets
 from steelyard.accounts.tokens import Tokens
 from steelyard.api.commands.commands import Commands
 from steelyard.api.commands.outcomes import OutcomeReader
@@ -57,6 +58,8 @@ class Platform:
     figures: Figures | None = None
     """Figures of the process, besides the API's."""
     backup: Backup | None = None
+    secret_keys: SecretKeys | None = None
+    """Keys that encrypt secrets; without them no secret can be stored."""
 
 
 class Api:
@@ -86,6 +89,7 @@ class Api:
             log, view, outbox, self.outcomes, self.relay, platform.settings, platform.new_id
         )
         self.tokens = Tokens(platform.accounts_database.accounts, new_id=platform.new_id)
+        self.secrets = Secrets(platform.accounts_database.secrets, platform.secret_keys)
         self.replicas = replicas or Replicas()
         self.turns = Turns()
         self.healthy = False

@@ -21,6 +21,7 @@ from steelyard.cli import (
     restore,
     run,
     runners,
+    secrets,
     serve,
     service,
     sign,
@@ -64,6 +65,7 @@ app.command()(accounts.token)
 app.add_typer(accounts.account, name="account")
 app.add_typer(quarantine.quarantine, name="quarantine")
 app.add_typer(quotas.quota, name="quota")
+app.add_typer(secrets.secret, name="secret")
 app.add_typer(teams.team, name="team")
 app.add_typer(log.log, name="log")
 app.command()(restore.restore)

@@ -21,7 +21,8 @@ class Call(Generic[T]):
     path: str
     answer: type[T]
     params: Mapping[str, str] = field(default_factory=dict)
-    json: Any = None
+    json: Any = field(default=None, repr=False)
+    """Body. It is not shown: it may hold a secret."""
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float = SECONDS
     """Longest time without a byte from the platform."""

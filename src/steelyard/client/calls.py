@@ -29,6 +29,7 @@ from steelyard.schema.measurement import Measurement
 from steelyard.schema.quota import StoredQuota
 from steelyard.schema.safety_case import SafetyCase
 from steelyard.schema.score import Score
+from steelyard.schema.secrets import Secret
 
 E = TypeVar("E", bound=DyffEntity | Account | QuarantinedEntity | StoredQuota)
 Fields = Mapping[str, Any]
@@ -209,6 +210,17 @@ class Calls(Generic[E]):
 
     def restore_entity(self, id: str) -> Call[Status]:
         return Call("PUT", self.of(id, "restore"), Status)
+
+    # ---- secrets
+
+    def set_secret(self, account: str, name: str, value: str) -> Call[Secret]:
+        return Call("PUT", self.of(account, "secrets", quote(name, safe="")), Secret, json={"value": value})
+
+    def secrets(self, account: str) -> Call[list[Secret]]:
+        return Call("GET", self.of(account, "secrets"), list[Secret])
+
+    def delete_secret(self, account: str, name: str) -> Call[None]:
+        return Call("DELETE", self.of(account, "secrets", quote(name, safe="")), type(None))
 
     # ---- accounts
 

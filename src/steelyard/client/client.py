@@ -39,6 +39,7 @@ from steelyard.client.collections import (
 )
 from steelyard.client.connection import Connection, find
 from steelyard.client.retries import Retries
+from steelyard.client.secrets import AsyncSecrets, Secrets
 from steelyard.client.transport import AsyncTransport, Sender, Transport
 from steelyard.schema.account import Account
 from steelyard.schema.answers import QuarantinedEntity
@@ -108,6 +109,7 @@ class Client:
         self.challenges = Challenges(ChallengeCalls("challenges", Challenge), transport)
         self.teams = Teams(TeamCalls("teams", Team), transport)
         self.submissions = Submissions(SubmissionCalls("submissions", Submission), transport)
+        self.secrets = Secrets(Calls("accounts", Account), transport)
         self.quotas = Quotas(Calls("quotas", StoredQuota), transport)
         self.backup = Backup(Calls("backup", DyffEntity), transport)
         self.quarantine = Quarantine(Calls("quarantine", QuarantinedEntity), transport)
@@ -172,6 +174,7 @@ class AsyncClient:
         self.challenges = AsyncChallenges(ChallengeCalls("challenges", Challenge), transport)
         self.teams = AsyncTeams(TeamCalls("teams", Team), transport)
         self.submissions = AsyncSubmissions(SubmissionCalls("submissions", Submission), transport)
+        self.secrets = AsyncSecrets(Calls("accounts", Account), transport)
         self.quotas = AsyncQuotas(Calls("quotas", StoredQuota), transport)
         self.backup = AsyncBackup(Calls("backup", DyffEntity), transport)
         self.quarantine = AsyncQuarantine(Calls("quarantine", QuarantinedEntity), transport)

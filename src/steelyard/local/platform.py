@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from steelyard.accounts.database import Accounts
+from steelyard.accounts.secrets import Secrets
 from steelyard.broker.log import AGGREGATOR, EVENTS, STATE
 from steelyard.disk_space import once_room
 from steelyard.errors import UsageError
@@ -26,6 +27,7 @@ from steelyard.local.engines import Engines, advice, engines, files_of, on_serve
 from steelyard.local.files import watch
 from steelyard.local.identity import process_candidate
 from steelyard.local.resuming import resumed
+from steelyard.local.secret_keys import secret_keys
 from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.monitoring import listen_address, served
 from steelyard.schema.ids import random_id
@@ -175,6 +177,9 @@ async def _serve(  # noqa: PLR0913 (what its caller decides)
     )  # one machine has no DNS for its Services
     host, port = settings.api.host, settings.api.port or port
     token = await administrator_token(state, opened.accounts_database.accounts)
+    keys = secret_keys(state, settings)
+    # Before an old key is taken out of the file, nothing must need it any more.
+    await Secrets(opened.accounts_database.secrets, keys).encrypt_anew()
     platform = Platform(
         log=opened.log,
         view=opened.view,
@@ -187,6 +192,7 @@ async def _serve(  # noqa: PLR0913 (what its caller decides)
         new_id=random_id,
         backup=Backup(opened.backup),
         figures=opened.figures,
+        secret_keys=keys,
     )
 
     async def say(url: str) -> None:
@@ -252,7 +258,7 @@ async def _service(
             return lambda stop: reaper.run_reaper(log, opened.store, backup=backup, stop=stop)
     cluster = await connect(Path(settings.kubernetes))
     stack.push_async_callback(cluster.close)
-    return _on_cluster(name, opened, settings, cluster)
+    return _on_cluster(name, opened, settings, state, cluster)
 
 
 async def _back_up(opened: Engines, settings: Settings, stop: asyncio.Event) -> None:
@@ -270,7 +276,7 @@ async def _back_up(opened: Engines, settings: Settings, stop: asyncio.Event) -> 
         group.create_task(run_archive_sink(log, backup, settings.archive, stop=stop))
 
 
-def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster) -> Service:
+def _on_cluster(name: str, opened: Engines, settings: Settings, state: StateDir, cluster: Cluster) -> Service:
     from steelyard.services.informer import status_informer as informer
     from steelyard.services.orchestrator.metrics import OrchestratorMetrics
     from steelyard.services.orchestrator.orchestrator import run_orchestrator
@@ -284,6 +290,7 @@ def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster
         )
     claims, chosen, rules = opened.accounts_database.claims, settings.orchestrator, rules_of(settings.quotas)
     metrics = OrchestratorMetrics(opened.figures)
+    secrets = Secrets(opened.accounts_database.secrets, secret_keys(state, settings))
     return lambda stop: run_orchestrator(
         opened.log,
         claims,
@@ -294,6 +301,7 @@ def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster
         new_id=random_id,
         stop=stop,
         metrics=metrics,
+        secrets=secrets,
     )
 
 

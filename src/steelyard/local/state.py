@@ -86,6 +86,11 @@ class StateDir:
         return self.pki / "signing-secret"
 
     @property
+    def secret_keys(self) -> Path:
+        """Encrypt the secrets of accounts."""
+        return self.pki / "secret-keys"
+
+    @property
     def pods(self) -> Path:
         return self.path / "pods"
 

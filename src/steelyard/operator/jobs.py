@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 from steelyard.operator.conditions import parse_time
 from steelyard.operator.names import child_name, labels, owner_reference
-from steelyard.operator.pods import pod_spec, step_container, step_volumes
+from steelyard.operator.pods import (
+    pod_spec,
+    secrets_volume,
+    step_container,
+    step_volumes,
+    with_secrets,
+)
 from steelyard.operator.settings import OperatorSettings
 from steelyard.schema.egress import Purpose
 from steelyard.schema.locations import complete_location
@@ -36,6 +42,12 @@ def job_and_config(
     """Make the ConfigMap and the Job of an attempt, in the order in which they must be created."""
     metadata = child_metadata(resource, job_name(resource, step, attempt), step.name)
     secret = mapping(resource["spec"], "storage").get("secret")
+    container = step_container("step", step.module, settings, secret)
+    volumes = step_volumes(metadata["name"])
+    # The others are for the Pods of sessions: a step that asks a model has no use for its provider's key.
+    if source := mapping(resource["spec"], "secrets").get("source"):
+        container = with_secrets(container)
+        volumes.append(secrets_volume({"source": source}))
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -46,11 +58,7 @@ def job_and_config(
             "activeDeadlineSeconds": max(1, seconds),
             "template": {
                 "metadata": {"labels": metadata["labels"]},
-                "spec": pod_spec(
-                    [step_container("step", step.module, settings, secret)],
-                    step_volumes(metadata["name"]),
-                    restartPolicy="Never",
-                ),
+                "spec": pod_spec([container], volumes, restartPolicy="Never"),
             },
         },
     }

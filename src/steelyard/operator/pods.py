@@ -1,5 +1,6 @@
 """Parts of the Pods that the operator creates: hardened, with limits, without a service account's token."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from steelyard.operator.settings import OperatorSettings
@@ -8,6 +9,8 @@ from steelyard.types import Json
 CONFIG_FOLDER = "/etc/steelyard"
 CONFIG_FILE = f"{CONFIG_FOLDER}/config.json"
 TERMINATION_LOG = "/dev/termination-log"
+SECRETS_FOLDER = "/var/run/steelyard/secrets"
+"""Folder with a file for each secret. It lies outside of the configuration's folder, which is mounted read-only."""
 
 POD_SECURITY: Json = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 CONTAINER_SECURITY: Json = {
@@ -50,6 +53,31 @@ def step_container(name: str, module: str, settings: OperatorSettings, secret: s
 
 def step_volumes(config_map: str) -> list[Json]:
     return [{"name": "config", "configMap": {"name": config_map}}, {"name": "tmp", "emptyDir": {}}]
+
+
+def secrets_volume(names: Mapping[str, str]) -> Json:
+    """Make the volume with the secrets of a Pod, from the names of their Kubernetes Secrets by purpose."""
+    sources = [
+        {"secret": {"name": name, "items": [{"key": "value", "path": purpose}]}}
+        for purpose, name in sorted(names.items())
+    ]
+    # Readable for every user: the Pod does not run as root, and one container alone mounts it.
+    return {"name": "secrets", "projected": {"defaultMode": 0o444, "sources": sources}}
+
+
+def with_secrets(container: Json) -> Json:
+    """Let a container of ours read the secrets of its Pod as files: `steps/secret_files.py` does.
+
+    No value is in the environment, where a crash report or a child process would show it.
+    """
+    return {
+        **container,
+        "env": [*container["env"], {"name": "STEELYARD_SECRETS", "value": SECRETS_FOLDER}],
+        "volumeMounts": [
+            *container["volumeMounts"],
+            {"name": "secrets", "mountPath": SECRETS_FOLDER, "readOnly": True},
+        ],
+    }
 
 
 def step_resources(settings: OperatorSettings) -> Json:

@@ -41,6 +41,8 @@ def _deployment(session: Json, metadata: Json, settings: OperatorSettings) -> Js
         fetch = step_container("fetch-volume", "fetch_volume", settings, secret)
         fetch["volumeMounts"] = [*fetch["volumeMounts"], *mounts(runner)]
         init = {"initContainers": [fetch]}
+    pull = mapping(session["spec"], "secrets").get("imagePull")
+    credentials = {"imagePullSecrets": [{"name": pull}]} if pull else {}
     containers = [runner_container(service, settings), _identity(session, settings)]
     return {
         "apiVersion": "apps/v1",
@@ -55,6 +57,7 @@ def _deployment(session: Json, metadata: Json, settings: OperatorSettings) -> Js
                     containers,
                     [*step_volumes(metadata["name"]), *volumes(runner)],
                     **init,
+                    **credentials,
                     terminationGracePeriodSeconds=10,
                 ),
             },

@@ -278,3 +278,49 @@ def test_a_runner_asks_for_the_resource_that_its_hardware_is_counted_as(hardware
     service = {"name": "s", "runner": make_runner("vllm", accelerator=gpu, volumeMounts=[DATA_MOUNT])}
     asked = runner_container(service, SETTINGS)["resources"]
     assert (asked["requests"][resource], asked["limits"][resource]) == ("2", "2")
+
+
+def secret_job(**secrets: str) -> Json:
+    """The Pod of a Job whose resource names these Secrets."""
+    resource = make_evaluation(secrets=secrets)
+    pod: Json = job_and_config(resource, Step("run", "fetch_model", 60), 1, 60, SETTINGS)[1]["spec"][
+        "template"
+    ]["spec"]
+    return pod
+
+
+def test_a_step_reads_its_secret_from_a_file() -> None:
+    pod = secret_job(source="model-m1-source", provider="model-m1-provider", imagePull="model-m1-image-pull")
+    (container,) = pod["containers"]
+    (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "secrets")
+    assert mount == {"name": "secrets", "mountPath": "/var/run/steelyard/secrets", "readOnly": True}
+    (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "secrets")
+    # Its own alone: a step that fetches files has no use for the others.
+    assert volume["projected"]["sources"] == [
+        {"secret": {"name": "model-m1-source", "items": [{"key": "value", "path": "source"}]}}
+    ]
+    values = {variable["name"]: variable.get("value") for variable in container["env"]}
+    assert values["STEELYARD_SECRETS"] == "/var/run/steelyard/secrets"
+    assert "envFrom" not in container
+    assert "secretKeyRef" not in json.dumps(pod)
+
+
+@pytest.mark.parametrize("secrets", [{}, {"provider": "a", "imagePull": "b"}])
+def test_a_step_without_a_secret_mounts_none(secrets: dict[str, str]) -> None:
+    assert "secrets" not in json.dumps(secret_job(**secrets))
+
+
+def test_the_pods_of_a_session_pull_their_image_with_its_secret() -> None:
+    session = make_session(secrets={"imagePull": "inferencesession-i1-image-pull"})
+    pod = session_objects(session, SETTINGS)[2]["spec"]["template"]["spec"]
+    assert pod["imagePullSecrets"] == [{"name": "inferencesession-i1-image-pull"}]
+    plain = session_objects(make_session(), SETTINGS)[2]["spec"]["template"]["spec"]
+    assert "imagePullSecrets" not in plain
+
+
+def test_an_evaluations_own_session_has_its_secrets() -> None:
+    secrets = {"imagePull": "evaluation-a1-image-pull", "provider": "evaluation-a1-provider"}
+    session = child_session(make_evaluation(secrets=secrets))
+    assert session["spec"]["secrets"] == secrets
+    InferenceSessionResourceSpec.parse(session["spec"])
+    assert "secrets" not in child_session(make_evaluation())["spec"]

@@ -14,6 +14,7 @@ from steelyard.schema.inference_session import InferenceSessionFields
 from steelyard.schema.locations import LOCATION_PATTERN, check_location
 from steelyard.schema.model import ModelFields
 from steelyard.schema.report import ReportFields
+from steelyard.schema.secrets import SecretObjects
 
 GROUP = "dyff.io"
 VERSION = "v1alpha1"
@@ -46,6 +47,8 @@ class ResourceSpec(SchemaModel):
     """Account that owns the entity."""
     ttlSecondsAfterFinished: Natural | None = None
     """Time after the end of the workflow at which the resource is deleted; without it, never."""
+    secrets: SecretObjects | None = None
+    """Kubernetes Secrets that the workflow needs."""
 
 
 class StoredSpec(ResourceSpec):

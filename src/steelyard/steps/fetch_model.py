@@ -16,6 +16,7 @@ from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile, described, uploaded
 from steelyard.steps.progress import Progress
+from steelyard.steps.secret_files import secret_value
 from steelyard.steps.volume import (
     VolumeConflict,
     VolumeFile,
@@ -108,7 +109,7 @@ async def source_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPol
             # Imported only here: the library takes long to load, which other sources need not pay.
             from steelyard.steps.hub_source import hub_files
 
-            return described(spec, await hub_files(spec, scratch, policy))
+            return described(spec, await hub_files(spec, scratch, policy, secret_value("source")))
         case "GitLFS":
             from steelyard.steps.git_source import git_files
 

@@ -1,6 +1,6 @@
 """Models of the Hugging Face hub, listed and fetched by huggingface_hub itself.
 
-`HF_ENDPOINT` and `HF_TOKEN` are its own.
+`HF_ENDPOINT` is its own. A gated or private model needs a token, which is a secret of the account.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from steelyard.schema.egress import EgressPolicy
 from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import StepFailed
 from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile
+from steelyard.steps.secret_files import scrubbed
 
 T = TypeVar("T")
 RETRIED = frozenset({408, 425, 429})
@@ -25,10 +26,13 @@ SECONDS = 60.0
 """Longest time without a byte of an answer."""
 
 
-async def hub_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy) -> list[RemoteFile]:
+async def hub_files(
+    spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy, token: str | None = None
+) -> list[RemoteFile]:
     """The files of one commit, those that the patterns let through.
 
     For an artifact of kind HuggingFaceCache they lie as in the hub's own cache, which libraries find offline.
+    `token` is that of the workflow's secret; without one, the hub is asked anonymously or with `HF_TOKEN`.
     """
     source = spec.source.huggingFaceHub
     if source is None:
@@ -44,8 +48,10 @@ async def hub_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy
     set_client_factory(lambda: guarded_client(policy, follow_redirects=True, timeout=SECONDS))
     repo = source.repoID
     endpoint = os.environ.get("HF_ENDPOINT")
-    hub = HfApi(endpoint)
-    info = await _in_thread(lambda: hub.model_info(repo, revision=source.revision, files_metadata=True))
+    hub = HfApi(endpoint, token=token)
+    info = await _in_thread(
+        lambda: hub.model_info(repo, revision=source.revision, files_metadata=True), token
+    )
     commit = str(info.sha)
     chosen = utils.filter_repo_objects(  # type: ignore[attr-defined]
         info.siblings or [],
@@ -64,7 +70,9 @@ async def hub_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy
                     revision=commit,
                     local_dir=scratch / "hub",
                     endpoint=endpoint,
-                )
+                    token=token,
+                ),
+                token,
             )
             await asyncio.to_thread(shutil.move, got, local)
 
@@ -86,25 +94,45 @@ async def hub_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy
     return files
 
 
-async def _in_thread(call: Callable[[], T]) -> T:
-    """A call of the library in a thread; its failures in our words."""
+async def _in_thread(call: Callable[[], T], token: str | None) -> T:
+    """A call of the library in a thread; its failures in our words, without the token."""
     from huggingface_hub import errors
 
     try:
         return await asyncio.to_thread(call)
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError) as error:
-        raise StepFailed(FETCH_FAILED, _first_line(error), permanent=True) from error
+        message = _refusal(error, token)
+        raise StepFailed(FETCH_FAILED, message, permanent=True) from error
     except EgressRefused as error:
-        raise StepFailed(FETCH_FAILED, str(error), permanent=True) from error
+        raise StepFailed(FETCH_FAILED, scrubbed(str(error), token), permanent=True) from error
     except errors.HfHubHTTPError as error:
         status = error.response.status_code
         refused = 400 <= status < 500 and status not in RETRIED
-        raise StepFailed(FETCH_FAILED, _first_line(error), permanent=refused) from error
+        message = _refusal(error, token)
+        raise StepFailed(FETCH_FAILED, message, permanent=refused) from error
     except (httpx.HTTPError, OSError) as error:
         raise StepFailed(
-            FETCH_FAILED, f"the hub cannot be reached: {_first_line(error)}", permanent=False
+            FETCH_FAILED, f"the hub cannot be reached: {_first_line(error, token)}", permanent=False
         ) from error
 
 
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def _refusal(error: Exception, token: str | None) -> str:
+    """Return what the hub said; for a model that it does not show, how a token is given."""
+    from huggingface_hub import errors
+
+    said = _first_line(error, token)
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    hidden = isinstance(error, errors.GatedRepoError) or status in (401, 403)
+    if not hidden:
+        return said
+    advice = (
+        "secrets.source: the hub refuses the token"
+        if token
+        else "secrets.source: none is given, and the model may be gated or private"
+    )
+    return f"{said} ({advice})"
+
+
+def _first_line(error: Exception, token: str | None) -> str:
+    text = scrubbed(str(error), token)
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

@@ -35,6 +35,9 @@ class Hub(BaseHTTPRequestHandler):
     served: ClassVar[dict[str, bytes]] = {}
     status = 200
     redirect = ""
+    token: ClassVar[str | None] = None
+    """Token without which the model is gated."""
+    authorizations: ClassVar[set[str | None]] = set()
 
     def do_HEAD(self) -> None:
         self._answer()
@@ -44,8 +47,13 @@ class Hub(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         path = urlsplit(self.path).path
+        self.authorizations.add(self.headers["Authorization"])
         if self.status != 200:
             self._send(self.status, b"{}")
+        elif self.token is not None and self.headers["Authorization"] != f"Bearer {self.token}":
+            message = f"Access to model org/small is restricted; {self.headers['Authorization']} may not"
+            headers = {"X-Error-Code": "GatedRepo", "X-Error-Message": message}
+            self._send(401 if self.headers["Authorization"] is None else 403, b"{}", headers)
         elif path in {"/api/models/org/small/revision/main", f"/api/models/org/small/revision/{COMMIT}"}:
             self._send(200, json.dumps(self._info()).encode())
         elif path.startswith("/api/models/org/small/revision/"):
@@ -83,7 +91,7 @@ class Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hub]]:
-    handler = type("ThisHub", (Hub,), {"served": dict(FILES)})
+    handler = type("ThisHub", (Hub,), {"served": dict(FILES), "authorizations": set()})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -187,3 +195,54 @@ async def test_a_file_that_the_hub_keeps_elsewhere_is_not_fetched_from_there(
     with pytest.raises(StepFailed, match=r"'http://localhost:9/elsewhere' is not allowed") as failure:
         await _fetch(tmp_path)
     assert failure.value.permanent
+
+
+TOKEN = "hf_a-distinctive-token"
+
+
+def give_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: str = TOKEN) -> None:
+    """Give the step its secret, as the operator does: as a file."""
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "source").write_text(f"{token}\n")
+    monkeypatch.setenv("STEELYARD_SECRETS", str(tmp_path / "secrets"))
+
+
+async def test_a_gated_model_is_fetched_with_the_token_of_the_secret(
+    hub: type[Hub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.token = TOKEN
+    give_token(tmp_path, monkeypatch)
+    assert await _fetch(tmp_path) == FILES
+    assert hub.authorizations == {f"Bearer {TOKEN}"}
+
+
+async def test_the_token_goes_into_no_file_of_the_model(
+    hub: type[Hub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.token = TOKEN
+    give_token(tmp_path, monkeypatch)
+    await _fetch(tmp_path)
+    files = [path for path in (tmp_path / "model").rglob("*") if path.is_file()]
+    assert len(files) > len(FILES)
+    assert not any(TOKEN.encode() in path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        (None, "secrets.source: none is given, and the model may be gated or private"),
+        ("hf_a-token-that-does-not-count", "secrets.source: the hub refuses the token"),
+    ],
+)
+async def test_a_gated_model_says_what_it_needs_without_the_token(
+    hub: type[Hub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, advice: str
+) -> None:
+    hub.token = TOKEN
+    if given is not None:
+        give_token(tmp_path, monkeypatch, given)
+    with pytest.raises(StepFailed) as failure:
+        await _fetch(tmp_path)
+    assert (failure.value.code, failure.value.permanent) == ("FetchFailed", True)
+    assert advice in failure.value.message
+    # This hub repeats the token that it was given.
+    assert "hf_a-token" not in failure.value.message

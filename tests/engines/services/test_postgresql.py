@@ -347,7 +347,7 @@ async def test_the_step_without_labels_keeps_the_accounts(database: AccountsData
     made = await database.accounts.create("alice", Identity(), NOW)
     await database.accounts.set_labels(made.id or "", {"team": "blue"})
     await database.close()
-    migrate(parse(url), "0004")
+    migrate(parse(url), "0003")
     with psycopg.connect(url) as connection:
         ((json,),) = connection.execute("SELECT json FROM accounts").fetchall()
     assert "labels" not in json

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from steelyard.api.accounts import accounts, permissions, tokens
+from steelyard.api.accounts import accounts, permissions, secrets, tokens
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Parameter, Route
 from steelyard.schema.account import AccessGrant, Account, APIKey
@@ -12,7 +12,9 @@ from steelyard.schema.requests import (
     AccountPermissionsSetRequest,
     AccountTokenCreateRequest,
     LabelsEditRequest,
+    SecretSetRequest,
 )
+from steelyard.schema.secrets import Secret
 
 _FILTERS = (
     Parameter("name", "Only with this name."),
@@ -38,6 +40,7 @@ def account_routes() -> Iterator[Route]:
     yield Route("GET", granted, get, permissions.get, "Permissions", None, list[AccessGrant])
     yield Route("PUT", granted, edit, permissions.replace, "Set permissions", request, list[AccessGrant])
     yield from _token_routes(f"{one}/tokens")
+    yield from _secret_routes(f"{one}/secrets")
 
 
 def _token_routes(path: str) -> Iterator[Route]:
@@ -48,3 +51,22 @@ def _token_routes(path: str) -> Iterator[Route]:
     yield Route("DELETE", path, edit, tokens.revoke, "Revoke all tokens")
     yield Route("GET", one, get, tokens.get, "One token", None, APIKey)
     yield Route("DELETE", one, edit, tokens.revoke, "Revoke a token")
+
+
+def _secret_routes(path: str) -> Iterator[Route]:
+    """Yield the routes of secrets. There is none that answers a value."""
+    edit, one = Grant("accounts", "edit"), f"{path}/{{name}}"
+    yield Route(
+        "GET", path, Grant("accounts", "get"), secrets.query, "Secrets", None, list[Secret], errors=(422,)
+    )
+    yield Route(
+        "PUT",
+        one,
+        edit,
+        secrets.replace,
+        "Create or replace: secret",
+        SecretSetRequest,
+        Secret,
+        errors=(409, 501),
+    )
+    yield Route("DELETE", one, edit, secrets.delete, "Delete a secret", errors=(422,))

@@ -101,8 +101,9 @@ class _AuditDependencies:
             return newest
         data = await resolve(self.context, Dataset, dataset, "auditProcedure")
         request = EvaluationInferenceSessionRequest(inferenceService=self.service.id)
-        session = await own_session(self.context, request)
-        content = {"inferenceSession": session.dump(), "annotations": naming(dataset=data.name)}
+        session, secrets = await own_session(self.context, request)
+        annotations = [*naming(dataset=data.name), *secrets]
+        content = {"inferenceSession": session.dump(), "annotations": annotations}
         return self._create(Evaluation, {"dataset": dataset, **content})
 
     async def _newest(self, kind: type[E], filters: dict[str, str], suits: Callable[[E], bool]) -> E | None:

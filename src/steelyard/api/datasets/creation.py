@@ -35,6 +35,12 @@ async def model(context: RequestContext, request: ModelCreateRequest, new: NewEn
     if artifact.kind == "HuggingFaceCache" and artifact.huggingFaceCache is None:
         field = "artifact.huggingFaceCache"
         raise Invalid(f"{field}: is missing: artifact.kind is {artifact.kind}", field=field)
+    if new.references and source.kind != "HuggingFaceHub":
+        # The address of a git repository is the user's own, and a token would be sent wherever it points.
+        raise Invalid(
+            f"secrets.source: a source of kind {source.kind} takes no token; HuggingFaceHub does",
+            field="secrets.source",
+        )
     if source.kind != "Upload":
         return [new.entity(Model, request)]
     files = artifact.volume.files if artifact.kind == "Volume" and artifact.volume else []

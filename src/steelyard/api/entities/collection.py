@@ -15,6 +15,7 @@ from steelyard.api.entities.dependents import warning
 from steelyard.api.entities.labels import check_reserved
 from steelyard.api.entities.loading import EntitySummary, load_json, load_summary
 from steelyard.api.entities.reading import entity_of
+from steelyard.api.entities.secrets import take_secrets
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid, invalid
 from steelyard.api.http.responses import json_response, model_response, value_response
@@ -173,11 +174,12 @@ class Collection(Kept):
                 f"account: the token lacks {self.resource}/create for account {request.account!r}",
                 field="account",
             )
+        request, references = await take_secrets(context, request)
         origin = context.command_origin()
         key = origin.idempotency_key
         # With a key, every repeat of the request gives the same id, also when the outbox has forgotten its row.
         id = derived_id(request.account, key) if key is not None else context.api.platform.new_id()
-        new = NewEntity(id, request.account, context.now, privileged)
+        new = NewEntity(id, request.account, context.now, privileged, references)
         async with AsyncExitStack() as stack:
             if self.turn is not None:
                 await stack.enter_async_context(context.api.turns.of(await self.turn(context, request)))

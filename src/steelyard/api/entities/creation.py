@@ -22,10 +22,14 @@ class NewEntity:
     now: datetime
     privileged: dict[str, object] = field(default_factory=dict)
     """Fields of the request that only an administrator may set."""
+    references: Sequence[dict[str, str]] = ()
+    """Annotations that name the secrets of the request."""
 
     def entity(self, kind: type[E], content: SchemaModel | dict[str, Any], status: str = "Created") -> E:
         """Return an entity with the request's fields. Raises pydantic.ValidationError, whose errors name them."""
         fields = content if isinstance(content, dict) else content.dump()
+        if self.references:
+            fields = {**fields, "annotations": [*fields.get("annotations", ()), *self.references]}
         own = {"id": self.id, "account": self.account, "creationTime": self.now, "status": status}
         return kind.model_validate({**fields, **self.privileged, **own})
 

@@ -13,6 +13,7 @@ from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession, InferenceSessionSpec
 from steelyard.schema.requests import EvaluationCreateRequest, EvaluationInferenceSessionRequest
+from steelyard.schema.secrets import annotations_of, service_secrets_of
 
 OWN_INPUT = "dataset"
 """Name of the dataset among the inputs of an evaluation's resource."""
@@ -22,22 +23,27 @@ async def evaluation(
     context: RequestContext, request: EvaluationCreateRequest, new: NewEntity
 ) -> Sequence[AnyEntity]:
     dataset = await resolve(context, Dataset, request.dataset, "dataset")
+    secrets: Sequence[dict[str, str]] = ()  # a session that runs has its own
     if request.inferenceSession is not None:
-        session = await own_session(context, request.inferenceSession)
+        session, secrets = await own_session(context, request.inferenceSession)
     else:
         field = "inferenceSessionReference"
         running = await resolve(context, InferenceSession, request.inferenceSessionReference or "", field)
         fields = {name: getattr(running, name) for name in InferenceSessionSpec.model_fields}
         session = InferenceSessionSpec(**fields)
+    annotations = [*naming(dataset=dataset.name), *secrets]
     # The id, not the reference: its tag may go to another dataset later.
-    content = {"dataset": dataset.id, "annotations": naming(dataset=dataset.name)}
+    content = {"dataset": dataset.id, "annotations": annotations}
     return [new.entity(Evaluation, {**request.dump(), "inferenceSession": session.dump(), **content})]
 
 
 async def own_session(
     context: RequestContext, request: EvaluationInferenceSessionRequest
-) -> InferenceSessionSpec:
-    """Return the session that an evaluation has for itself, with its service embedded."""
+) -> tuple[InferenceSessionSpec, Sequence[dict[str, str]]]:
+    """Return the session that an evaluation has for itself, with its service embedded.
+
+    Second, the annotations that name the secrets which the session needs.
+    """
     if request.expires is not None and request.expires <= context.now:
         field = "inferenceSession.expires"
         raise Invalid(f"{field}: {request.expires.isoformat()} is past", field=field)
@@ -50,4 +56,4 @@ async def own_session(
             field=field,
         )
     content = {**request.dump(), "inferenceService": foreign_service(service).dump()}
-    return InferenceSessionSpec.parse(content)
+    return InferenceSessionSpec.parse(content), annotations_of(service_secrets_of(service))

@@ -11,6 +11,7 @@ from steelyard.schema.entities import AnyEntity
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.requests import InferenceSessionCreateRequest
+from steelyard.schema.secrets import annotations_of, service_secrets_of
 
 
 async def inference_session(
@@ -22,7 +23,13 @@ async def inference_session(
     expires = request.expires or context.now + lifetime
     check_future(expires, context.now)
     service = await resolve(context, InferenceService, request.inferenceService, "inferenceService")
-    content = {**request.dump(), "expires": expires, "inferenceService": foreign_service(service).dump()}
+    content = {
+        **request.dump(),
+        "expires": expires,
+        "inferenceService": foreign_service(service).dump(),
+        # The service's names, which are looked up in the account of the session.
+        "annotations": annotations_of(service_secrets_of(service)),
+    }
     return [new.entity(InferenceSession, content)]
 
 

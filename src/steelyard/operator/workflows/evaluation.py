@@ -138,11 +138,12 @@ def child_session(evaluation: Json) -> Json:
         "inputs": {key: value for key, value in inputs.items() if key != "dataset"},
         **{key: value for key, value in mapping(spec, "storage").items() if key == "secret"},
     }
+    secrets = {"secrets": spec["secrets"]} if spec.get("secrets") else {}
     # The evaluation ends its session itself: one that expired under a slow client would fail it.
     session = {key: value for key, value in template.items() if key != "expires"}
     return {
         "apiVersion": evaluation["apiVersion"],
         "kind": "InferenceSession",
         "metadata": child_metadata(evaluation, session_name(evaluation), "session"),
-        "spec": {**session, "id": spec["id"], "account": spec["account"], "storage": storage},
+        "spec": {**session, **secrets, "id": spec["id"], "account": spec["account"], "storage": storage},
     }

@@ -32,6 +32,15 @@ from steelyard.services.orchestrator.cache import ResourceCache, is_finished
 from steelyard.services.orchestrator.desired import desired_resource
 from steelyard.services.orchestrator.manifest import ENTITY, KUBE, Unresolvable, manifest
 from steelyard.services.orchestrator.namespaces import STORAGE_SECRET, Namespaces
+from steelyard.services.orchestrator.secrets import (
+    WAITING,
+    ForeignSecret,
+    NoSecrets,
+    SecretLacking,
+    SecretValues,
+    WorkflowSecrets,
+    needed_by,
+)
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.status_commands import Status
 from steelyard.tracing import span
@@ -79,7 +88,12 @@ class Edge:
     """Keeps the resources in Kubernetes as the claims want them."""
 
     def __init__(
-        self, cluster: Cluster, cache: ResourceCache, entities: Entities, settings: OrchestratorSettings
+        self,
+        cluster: Cluster,
+        cache: ResourceCache,
+        entities: Entities,
+        settings: OrchestratorSettings,
+        secrets: SecretValues | None = None,
     ) -> None:
         self._cluster = cluster
         self._cache = cache
@@ -88,6 +102,7 @@ class Edge:
         credentials = {name: value.get_secret_value() for name, value in settings.storage_credentials.items()}
         self._secret = STORAGE_SECRET if credentials else None
         self._namespaces = Namespaces(cluster, credentials)
+        self._secrets = WorkflowSecrets(cluster, secrets or NoSecrets())
 
     async def reconcile(self, id: str, now: datetime) -> float | None:
         """Do what is due for the entity; return the seconds after which to requeue it. Raises ApiError, NotYet."""
@@ -105,6 +120,8 @@ class Edge:
             # The quota is free for others only when no Pod of the workflow uses the machine any more.
             if not await self._has_stopped(claim):
                 return self._settings.release_seconds
+            # Before the claim is released: afterwards nothing would look at this entity any more.
+            await self._secrets.remove(claim)
             await self._entities.release(id)
         if desired.until and self._cache.resources_of(id):
             return max(0.0, (desired.until - now).total_seconds())
@@ -117,6 +134,9 @@ class Edge:
         try:
             if not self._is_cached(claim):
                 await self._create(claim)
+            elif claim.status == "Created" and needed_by(claim):
+                # An earlier attempt died before it could report, and perhaps before the Secrets had their owner.
+                await self._secrets.give(claim, await self._get(claim))
         except Unresolvable as fault:
             # The orchestrator may fail an entity only before it is Admitted; from then on its resource says how it
             # ends (the transition table has no other way).
@@ -150,7 +170,16 @@ class Edge:
             with span(f"create {claim.kind}", trace, kind="producer", attributes=attributes) as opened:
                 resource = manifest(entity_of(claim.json), self._secret, opened.traceparent)
                 await self._namespaces.ensure(claim.account)
+                await self._secrets.make(claim)
                 await self._put(claim, resource)
+                if needed_by(claim):
+                    await self._secrets.give(claim, await self._get(claim))
+        except SecretLacking as lack:
+            if claim.status == "Created" and (claim.reason, claim.message) != (WAITING, str(lack)):
+                await self._entities.report(claim, Status("Created", WAITING, str(lack)))
+            raise NotYet(str(lack)) from lack
+        except ForeignSecret as conflict:
+            raise Unresolvable("NameConflict", str(conflict)) from conflict
         except _TRANSIENT:
             raise
         except ApiError as refusal:

@@ -41,6 +41,7 @@ from steelyard.services.orchestrator.reports import StatusReporter
 from steelyard.services.orchestrator.rules import AdmissionRules
 from steelyard.services.orchestrator.runs import Follower, ObservedRuns, followed_ids, status_change
 from steelyard.services.orchestrator.scheduler import Scheduler, known_claims
+from steelyard.services.orchestrator.secrets import SecretValues
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.status_commands import Status
 from steelyard.types import Json
@@ -77,6 +78,7 @@ class Leader:
         new_id: Callable[[], str],
         metrics: OrchestratorMetrics,
         leadership: Leadership,
+        secrets: SecretValues | None = None,
     ) -> None:
         self._log = log
         self._claims = claims
@@ -95,7 +97,7 @@ class Leader:
             metrics=metrics.work_queue,
         )
         self._cache = ResourceCache(cluster, self._resource_changed)
-        self._edge = Edge(cluster, self._cache, self, settings)
+        self._edge = Edge(cluster, self._cache, self, settings, secrets)
         self._scheduler = Scheduler(
             claims,
             self._observed,
@@ -104,6 +106,7 @@ class Leader:
             metrics,
             rules.rates,
             rules.creations,
+            secrets=secrets,
         )
         self._revised = rules.revised
         self._quotas: dict[str, Quota] = {}

@@ -18,6 +18,7 @@ from steelyard.schema.names import TRACE, namespace_of, place, resource_name
 from steelyard.schema.report import Report
 from steelyard.schema.resources import RESOURCES, ResourceSpec
 from steelyard.schema.safety_case import SafetyCase
+from steelyard.schema.secrets import needed_secrets, object_name
 from steelyard.services.orchestrator.namespaces import ACCOUNT, label_value
 from steelyard.types import Json
 
@@ -61,8 +62,15 @@ def manifest(entity: DyffEntity, secret: str | None = None, traceparent: str | N
             "account": entity.account,
             "storage": _storage(entity, content, secret),
             **({"names": names} if (names := names_of(entity)) else {}),
+            **({"secrets": secrets} if (secrets := _secrets(entity, kind)) else {}),
         },
     }
+
+
+def _secrets(entity: DyffEntity, kind: str) -> dict[str, str]:
+    """The names of the Kubernetes Secrets with what the workflow needs, which the orchestrator makes."""
+    name = resource_name(kind, entity.id)
+    return {purpose: object_name(name, purpose) for purpose in needed_secrets(entity)}
 
 
 def check(entity: DyffEntity) -> None:
@@ -73,7 +81,7 @@ def check(entity: DyffEntity) -> None:
 def _own_fields(kind: str) -> Iterator[str]:
     """The JSON names of the entity's immutable fields, as the resource has them."""
     for name, field in RESOURCES[kind].spec.model_fields.items():
-        if name not in ResourceSpec.model_fields and name != "storage":
+        if name not in ResourceSpec.model_fields and name not in ("storage", "secrets"):
             yield field.alias or name
 
 

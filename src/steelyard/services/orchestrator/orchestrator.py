@@ -14,6 +14,7 @@ from steelyard.services.leadership import Leadership, lead_until
 from steelyard.services.orchestrator.leader import Leader
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.rules import AdmissionRules
+from steelyard.services.orchestrator.secrets import SecretValues
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 
 LEASE = "steelyard-orchestrator"
@@ -30,9 +31,11 @@ async def run_orchestrator(  # noqa: PLR0913 (the parts of the platform that it 
     new_id: Callable[[], str],
     stop: asyncio.Event,
     metrics: OrchestratorMetrics | None = None,
+    secrets: SecretValues | None = None,
 ) -> None:
     """Work whenever elected, until `stop`. A failure of the log or of the claims ends the process: it starts anew.
 
+    `secrets` reads what accounts have stored; without it, workflows that need a secret wait.
     `new_id` makes ids of commands: no two are equal, also over restarts.
     """
     counters = metrics or OrchestratorMetrics()
@@ -51,6 +54,7 @@ async def run_orchestrator(  # noqa: PLR0913 (the parts of the platform that it 
             new_id=new_id,
             metrics=counters,
             leadership=leadership,
+            secrets=secrets,
         )
         try:
             await leader.work()

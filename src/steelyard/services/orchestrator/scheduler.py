@@ -14,6 +14,7 @@ from steelyard.services.orchestrator.exemptions import ExemptingRates, counting
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.observed import ObservedClaims
 from steelyard.services.orchestrator.rules import AdmissionRules
+from steelyard.services.orchestrator.secrets import NoSecrets, SecretValues, lacking_secrets
 from steelyard.services.orchestrator.waiting import Admit, Decision, Fail, Wait, Waiter
 from steelyard.services.status_commands import Status
 
@@ -24,7 +25,7 @@ CHUNK = 500
 class Scheduler:
     """Decides on the observed claims, and admits in the database, which has the last word."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the rules and stores that it connects)
         self,
         claims: Claims,
         observed: ObservedClaims,
@@ -33,6 +34,8 @@ class Scheduler:
         metrics: OrchestratorMetrics,
         rates: Rates,
         creations: CreationRates = NO_CREATION_RATES,
+        *,
+        secrets: SecretValues | None = None,
     ) -> None:
         self._claims = claims
         self._observed = observed
@@ -41,6 +44,7 @@ class Scheduler:
         self._metrics = metrics
         self._rates = ExemptingRates(rates)
         self._creations = creations
+        self._secrets = secrets or NoSecrets()
         self._accepted: set[str] = set()
         """Entities that wait, and were within the rates of creations when they came."""
         self._recent: dict[str, Claim] = {}  # lately admitted, released or not: what the rates count
@@ -86,7 +90,10 @@ class Scheduler:
         context = AdmissionContext(
             list(self._observed.held.values()), self._observed.turns, now, self._backfill
         )
-        late = self._exceeding_rates(now)
+        # Looked up at every pass, because no record of the log tells that a secret was set: until then they take no
+        # capacity.
+        late = await lacking_secrets(list(self._observed.free.values()), self._secrets)
+        late |= self._exceeding_rates(now)
         free = [claim for id, claim in self._observed.free.items() if id not in late]
         if len(free) <= CHUNK:
             return obstacles | late | admissions(free, self._limits, context)

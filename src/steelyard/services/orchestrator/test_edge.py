@@ -15,6 +15,7 @@ from steelyard.services.orchestrator.cache import ResourceCache
 from steelyard.services.orchestrator.edge import Edge, NotYet
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.services.orchestrator.namespaces import NETWORK_POLICIES, STORAGE_SECRET
+from steelyard.services.orchestrator.secrets import SecretValues
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.simulation.entities import ACCOUNT, START, make_model
@@ -38,6 +39,7 @@ class Bench:
     reports: list[Status] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
     pause: float = 0.0
+    secrets: SecretValues | None = None
 
     async def claim(self, id: str) -> Claim | None:
         return self.newest_claim
@@ -57,7 +59,8 @@ class Bench:
 
     async def reconcile(self) -> float | None:
         cache = ResourceCache(self.cluster, lambda id, gone: None)
-        return await Edge(self.cluster, cache, self, self.settings).reconcile("m1", START)
+        edge = Edge(self.cluster, cache, self, self.settings, self.secrets)
+        return await edge.reconcile("m1", START)
 
     def models(self) -> list[dict[str, Any]]:
         return self.cluster.store.objects(MODELS)

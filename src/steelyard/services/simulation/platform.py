@@ -29,6 +29,7 @@ from steelyard.services.orchestrator.manifest import KUBE
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.orchestrator import run_orchestrator
 from steelyard.services.orchestrator.rules import AdmissionRules
+from steelyard.services.orchestrator.secrets import SecretValues
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.simulation.commands import restore
 from steelyard.services.simulation.entities import START
@@ -66,6 +67,8 @@ class Bench:
     metrics: OrchestratorMetrics = field(default_factory=OrchestratorMetrics)
     rules: AdmissionRules | None = None
     """Rules of admission in place of `limits`."""
+    secrets: SecretValues | None = None
+    """Reader of the accounts' secrets."""
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def new_id(self) -> str:
@@ -88,6 +91,7 @@ class Bench:
                 new_id=self.new_id,
                 stop=asyncio.Event(),
                 metrics=self.metrics,
+                secrets=self.secrets,
             )
         )
 

@@ -1,0 +1,228 @@
+"""Secrets over the API: set, listed, deleted, referred to; never answered."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from steelyard.schema.secrets import MOST_SECRETS, VALUE_BYTES
+from steelyard.types import Json
+from tests.platform_api.world import World, dataset, grant, make_engines, make_world, model, service
+
+VALUE = "hf_a-distinctive-value"
+PATH = "/accounts/acme/secrets"
+
+
+def hub_model(**fields: Any) -> Json:
+    """A request for a model of the hub."""
+    place = {"repoID": "org/gated", "revision": "main"}
+    source = {"kind": "HuggingFaceHub", "huggingFaceHub": place}
+    artifact = {"kind": "HuggingFaceCache", "huggingFaceCache": place}
+    return {
+        "account": "acme",
+        "name": "gated",
+        "artifact": artifact,
+        "source": source,
+        "resources": {},
+        **fields,
+    }
+
+
+async def set_secret(world: World, name: str = "hub-token", value: str = VALUE) -> Json:
+    response = await world.admin.put(f"{PATH}/{name}", json={"value": value})
+    assert response.status_code == 200, response.text
+    made: Json = response.json()
+    return made
+
+
+async def test_a_secret_is_set_listed_and_deleted_and_never_answered(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        made = await set_secret(world)
+        assert set(made) == {"account", "name", "fingerprint", "created", "updated"}
+        newer = await set_secret(world, value="another value")
+        assert newer["created"] == made["created"] < newer["updated"]
+        assert newer["fingerprint"] != made["fingerprint"]
+        await set_secret(world, "a-password", "x")
+        listed = await world.admin.get(PATH)
+        assert [secret["name"] for secret in listed.json()] == ["a-password", "hub-token"]
+        gone = await world.admin.delete(f"{PATH}/hub-token")
+        assert (gone.status_code, gone.text) == (200, "null")
+        again = await world.admin.delete(f"{PATH}/hub-token")
+        assert again.status_code == 404
+        assert "acme has no secret hub-token" in again.json()["detail"]
+        assert (await world.admin.get("/accounts/other/secrets")).json() == []
+    assert VALUE not in caplog.text
+    assert VALUE not in listed.text
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ({}, "value"),
+        ({"value": ""}, "1 to 32768 bytes"),
+        ({"value": VALUE + "x" * VALUE_BYTES}, "1 to 32768 bytes"),
+        ({"value": VALUE + "ä" * (VALUE_BYTES // 2)}, "1 to 32768 bytes"),
+        ({"value": VALUE + "\0"}, "NUL"),
+        ({"value": [VALUE]}, "value"),
+        ({"value": "x", "value2": VALUE}, "value2"),
+        ({"value": None, VALUE: 1}, "value"),
+    ],
+)
+async def test_a_bad_value_is_refused_and_not_repeated(world: World, body: Json, fault: str) -> None:
+    response = await world.admin.put(f"{PATH}/hub-token", json=body)
+    assert response.status_code in (400, 422)
+    assert fault in response.text
+    if VALUE not in body:
+        assert VALUE not in response.text
+    assert (await world.admin.get(PATH)).json() == []
+
+
+@pytest.mark.parametrize("name", ["A", "a_b", "-a", "a-", "a.b", "x" * 64, "%00", "ä", "a%20b"])
+async def test_a_bad_name_is_refused(world: World, name: str) -> None:
+    for response in (
+        await world.admin.put(f"{PATH}/{name}", json={"value": VALUE}),
+        await world.admin.delete(f"{PATH}/{name}"),
+    ):
+        assert (response.status_code, response.json()["field"]) == (422, "name")
+
+
+@pytest.mark.parametrize("account", ["x" * 64, "a b", "-a", "%00"])
+async def test_a_name_that_no_entity_has_as_its_account_is_refused(world: World, account: str) -> None:
+    response = await world.admin.put(f"/accounts/{account}/secrets/a", json={"value": VALUE})
+    assert (response.status_code, response.json()["field"]) == (422, "id")
+
+
+async def test_an_account_has_at_most_so_many(world: World) -> None:
+    for n in range(MOST_SECRETS):
+        await set_secret(world, f"s{n}")
+    response = await world.admin.put(f"{PATH}/one-more", json={"value": VALUE})
+    assert (response.status_code, response.json()["field"]) == (409, "name")
+    await set_secret(world, "s0", "new")
+
+
+async def test_grants_of_the_account_are_needed(world: World) -> None:
+    await set_secret(world)
+    reader = await world.holder(grant("accounts", ["get"], ["acme"]))
+    editor = await world.holder(grant("accounts", ["edit"], ["acme"]))
+    stranger = await world.holder(grant("accounts", ["*"], ["other"]))
+    assert (await reader.get(PATH)).status_code == 200
+    assert (await reader.put(f"{PATH}/a", json={"value": VALUE})).status_code == 403
+    assert (await reader.delete(f"{PATH}/hub-token")).status_code == 403
+    assert (await editor.put(f"{PATH}/a", json={"value": VALUE})).status_code == 200
+    assert (await editor.delete(f"{PATH}/a")).status_code == 200
+    for response in (
+        await stranger.get(PATH),
+        await stranger.put(f"{PATH}/a", json={"value": VALUE}),
+        await stranger.delete(f"{PATH}/hub-token"),
+    ):
+        assert response.status_code == 404
+    assert [secret["name"] for secret in (await world.admin.get(PATH)).json()] == ["hub-token"]
+
+
+async def test_a_deleted_account_takes_no_more_secrets(world: World) -> None:
+    made = (await world.admin.post("/accounts", json={"name": "acme"})).json()
+    await set_secret(world)
+    await world.admin.put(f"/accounts/{made['id']}/delete")
+    assert (await world.admin.get(PATH)).json() == []
+    response = await world.admin.put(f"{PATH}/a", json={"value": VALUE})
+    assert response.status_code == 409
+
+
+async def test_without_keys_none_is_stored() -> None:
+    engines = await make_engines()
+    engines.secret_keys = None
+    async with make_world(engines) as world:
+        response = await world.admin.put(f"{PATH}/a", json={"value": VALUE})
+        assert response.status_code == 501
+        assert "secret_keys" in response.json()["detail"]
+        assert (await world.admin.get(PATH)).json() == []
+    await engines.accounts_database.close()
+
+
+# ---- references
+
+
+def notes(entity: Json) -> dict[str, str]:
+    """The annotations that name secrets."""
+    return {
+        note["key"]: note["value"]
+        for note in entity.get("annotations", [])
+        if note["key"].startswith("steelyard/secret-")
+    }
+
+
+async def test_a_model_names_its_secret_in_an_annotation(world: World) -> None:
+    await set_secret(world)
+    response = await world.admin.post("/models", json=hub_model(secrets={"source": "hub-token"}))
+    assert response.status_code == 200, response.text
+    made = response.json()
+    assert notes(made) == {"steelyard/secret-source": "hub-token"}
+    assert "secrets" not in made
+    assert notes(await world.settled("Model", made["id"])) == notes(made)
+
+
+async def test_a_secret_that_is_not_there_is_named_by_its_field(world: World) -> None:
+    await world.admin.put("/accounts/other/secrets/hub-token", json={"value": VALUE})
+    response = await world.admin.post("/models", json=hub_model(secrets={"source": "hub-token"}))
+    assert (response.status_code, response.json()["field"]) == (422, "secrets.source")
+    assert "account acme has no secret hub-token" in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("secrets", "field"),
+    [({"provider": "a"}, "secrets.provider"), ({"source": "A B"}, "secrets.source"), ("a", "secrets")],
+)
+async def test_a_reference_that_a_model_cannot_have_is_refused(
+    world: World, secrets: object, field: str
+) -> None:
+    response = await world.admin.post("/models", json=hub_model(secrets=secrets))
+    assert (response.status_code, response.json()["field"]) == (422, field)
+
+
+@pytest.mark.parametrize(
+    "source", [{"kind": "GitLFS", "gitLFS": {"url": "https://example.org/r.git"}}, {"kind": "Mock"}]
+)
+async def test_a_source_that_takes_no_token_is_given_none(world: World, source: Json) -> None:
+    """The address of a git repository is the user's: a token would go wherever it points."""
+    await set_secret(world)
+    artifact = {"kind": "Volume", "volume": {"files": []}}
+    request = hub_model(secrets={"source": "hub-token"}, source=source, artifact=artifact)
+    response = await world.admin.post("/models", json=request)
+    assert (response.status_code, response.json()["field"]) == (422, "secrets.source")
+
+
+async def test_only_who_may_use_the_accounts_secrets_may_name_one(world: World) -> None:
+    """Creating an entity decides where its secret is sent, so it takes a right of its own."""
+    await set_secret(world)
+    maker = await world.holder(grant("models", ["create"], ["acme"]))
+    response = await maker.post("/models", json=hub_model(secrets={"source": "hub-token"}))
+    assert (response.status_code, response.json()["field"]) == (403, "secrets")
+    assert (await maker.post("/models", json=hub_model())).status_code == 200
+    user = await world.holder(grant("models", ["create"], ["acme"]), grant("accounts", ["consume"], ["acme"]))
+    response = await user.post("/models", json=hub_model(secrets={"source": "hub-token"}))
+    assert response.status_code == 200
+
+
+async def test_sessions_and_evaluations_take_over_the_names_of_their_service(world: World) -> None:
+    await set_secret(world, "registry")
+    made = await world.created("inferenceservices", **service(), secrets={"imagePull": "registry"})
+    expected = {"steelyard/secret-imagePull": "registry"}
+    assert notes(made) == expected
+    session = await world.created("inferencesessions", inferenceService=made["id"])
+    assert notes(session["inferencesession"]) == expected
+    data = await world.created("datasets", **dataset())
+    own = {"inferenceService": made["id"]}
+    evaluation = await world.created("evaluations", dataset=data["id"], inferenceSession=own)
+    assert notes(evaluation) == expected
+    reference = session["inferencesession"]["id"]
+    referring = await world.created("evaluations", dataset=data["id"], inferenceSessionReference=reference)
+    assert notes(referring) == {}
+
+
+async def test_nobody_sets_the_annotations_otherwise(world: World) -> None:
+    note = {"key": "steelyard/secret-source", "value": "hub-token"}
+    for body in (hub_model(annotations=[note]), {**model(), "annotations": [note]}):
+        response = await world.admin.post("/models", json={"account": "acme", **body})
+        assert (response.status_code, response.json()["field"]) == (422, "annotations")
