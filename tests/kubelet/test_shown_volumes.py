@@ -1,6 +1,10 @@
 """Volumes of running Pods follow what they show."""
 
-from steelyard.kube.resource import CONFIG_MAPS, PODS
+import base64
+
+import pytest
+
+from steelyard.kube.resource import CONFIG_MAPS, PODS, SECRETS
 from steelyard.local.kubelet.testing import Machine, container_status, is_running, make_container, make_pod
 from steelyard.types import Json
 
@@ -9,6 +13,11 @@ MOUNT = {"name": "v", "mountPath": "/shown"}
 
 def config_map(text: str) -> Json:
     return {"metadata": {"name": "c", "namespace": "default"}, "data": {"a": text}}
+
+
+def secret(text: str) -> Json:
+    data = {"a": base64.b64encode(text.encode()).decode()}
+    return {"metadata": {"name": "s", "namespace": "default"}, "data": data}
 
 
 def shows(script: str, **spec: str) -> Json:
@@ -45,4 +54,44 @@ async def test_a_container_that_starts_again_begins_with_the_change(machine: Mac
     await machine.cluster.create(PODS, shows("cat /shown/a; grep -q two /shown/a", restartPolicy="OnFailure"))
     await machine.until(lambda pod: container_status(pod).get("restartCount", 0) >= 1)
     await change(machine, "two")
+    await machine.until(lambda pod: pod["status"]["phase"] == "Succeeded")
+
+
+@pytest.mark.parametrize("script", ["true", "false"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"secret": {"secretName": "s"}},
+        {"projected": {"sources": [{"secret": {"name": "s"}}]}},
+    ],
+    ids=["secret", "projected"],
+)
+async def test_a_pod_that_has_ended_leaves_no_value_of_a_secret(
+    machine: Machine, source: Json, script: str
+) -> None:
+    """A cluster unmounts volumes then. The log stays, and so does what else the Pod has written."""
+    await machine.cluster.create(SECRETS, secret("a-distinctive-value"))
+    await machine.cluster.create(CONFIG_MAPS, config_map("one"))
+    kept = {"name": "kept", "mountPath": "/kept"}
+    container = make_container(f"wc -c < /shown/a > /kept/size; {script}", volumeMounts=[MOUNT, kept])
+    volumes = [
+        {"name": "v", **source},
+        {"name": "kept", "emptyDir": {}},
+        {"name": "c", "configMap": {"name": "c"}},
+    ]
+    await machine.cluster.create(PODS, make_pod(container, volumes=volumes, restartPolicy="Never"))
+    await machine.until(lambda pod: pod["status"]["phase"] in ("Succeeded", "Failed"))
+    files = [path for path in machine.config.pods.rglob("*") if path.is_file()]
+    assert [path.read_text().strip() for path in files if path.name == "size"] == ["19"]
+    assert any(path.read_bytes() == b"one" for path in files)
+    assert not any(b"a-distinctive-value" in path.read_bytes() for path in files)
+
+
+async def test_a_container_that_starts_again_still_has_its_secret(machine: Machine) -> None:
+    await machine.cluster.create(SECRETS, secret("value"))
+    volumes = [{"name": "v", "secret": {"secretName": "s"}}, {"name": "kept", "emptyDir": {}}]
+    mounts = [MOUNT, {"name": "kept", "mountPath": "/kept"}]
+    script = "grep -q value /shown/a && test -e /kept/once || { touch /kept/once; exit 1; }"
+    pod = make_pod(make_container(script, volumeMounts=mounts), volumes=volumes, restartPolicy="OnFailure")
+    await machine.cluster.create(PODS, pod)
     await machine.until(lambda pod: pod["status"]["phase"] == "Succeeded")

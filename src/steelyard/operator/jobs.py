@@ -21,6 +21,9 @@ from steelyard.types import Json, mapping
 PURPOSES: dict[str, Purpose] = {"fetch_model": "sources"}
 """Steps that call addresses outside, and the list of the settings that says which."""
 
+HUB_STEPS = frozenset({"fetch_model"})
+"""Steps that fetch from the Hugging Face hub, or from its mirror."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -44,6 +47,9 @@ def job_and_config(
     secret = mapping(resource["spec"], "storage").get("secret")
     container = step_container("step", step.module, settings, secret)
     volumes = step_volumes(metadata["name"])
+    if settings.hub and step.module in HUB_STEPS:
+        variable = {"name": "HF_ENDPOINT", "value": settings.hub}
+        container = {**container, "env": [*container["env"], variable]}
     # The others are for the Pods of sessions: a step that asks a model has no use for its provider's key.
     if source := mapping(resource["spec"], "secrets").get("source"):
         container = with_secrets(container)

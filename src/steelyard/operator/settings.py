@@ -103,6 +103,11 @@ class OperatorSettings(_Settings):
         exclude=True,
         description="Addresses outside that steps may call: from the table [egress].",
     )
+    hub: str = Field(
+        default="",
+        description="URL of a mirror of the Hugging Face hub, from which models are fetched; its host has to be among "
+        "egress.sources. Absent: the hub itself.",
+    )
     sleeps: Sleeps = Field(
         default=NO_SLEEPS, exclude=True, description="When the machine slept: measured, not from a file."
     )

@@ -44,6 +44,9 @@ LOG_BYTES = 4 << 20  # of the file's log, kept for the same reason
 STEP_PAGES = 256  # given back at once: the event loop waits for it
 _INCREMENTAL = 2  # the file can give free pages back while it is in use
 
+SECRETS = "secrets"
+"""Kind of Secrets in the rows."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (kind TEXT, namespace TEXT, name TEXT, raw BLOB NOT NULL,
   PRIMARY KEY (kind, namespace, name));
@@ -99,9 +102,10 @@ class SqliteDatabase:
             raise OSError(f"{self._path} was taken away or replaced while it was in use")
 
     def _write(self, version: int, rows: Iterable[Row]) -> None:
-        execute = self._connection.execute
+        execute, secret = self._connection.execute, False
         execute("BEGIN IMMEDIATE")
         for kind, namespace, name, raw in rows:
+            secret |= kind == SECRETS
             if raw is None:
                 execute(
                     "DELETE FROM objects WHERE kind = ? AND namespace = ? AND name = ?",
@@ -111,6 +115,15 @@ class SqliteDatabase:
                 execute("REPLACE INTO objects VALUES (?, ?, ?, ?)", (kind, namespace, name, raw))
         execute("REPLACE INTO version VALUES (1, ?)", (version,))
         execute("COMMIT")
+        if secret:
+            self._forget_earlier()
+
+    def _forget_earlier(self) -> None:
+        """Empty the write-ahead log, which holds the pages as they were before a Secret was changed or deleted."""
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error as error:  # a full disk, for one: the change itself is kept
+            log.warning("%s keeps a Secret's earlier value in its log for now: %s", self._path, error)
 
     def give_back(self) -> bool:
         """Give some of the file's free room back to the disk; return whether there is more to give."""
@@ -144,6 +157,8 @@ def _open(path: Path) -> sqlite3.Connection:
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise sqlite3.OperationalError("its file system has no write-ahead log")
+        # What is deleted is overwritten with zeros: a Secret must not stay in a free part of the file.
+        connection.execute("PRAGMA secure_delete = ON")
         # With NORMAL a commit in WAL mode is lost by a power loss, and it has been answered by then.
         connection.execute("PRAGMA synchronous = FULL")
         # A file with other tables belongs to another program, and must not be written to.

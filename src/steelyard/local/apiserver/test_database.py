@@ -176,3 +176,18 @@ def test_a_file_of_an_older_version_shrinks_at_its_next_start_and_then_while_it_
         continue
     assert size(path) < full / 4
     second.close()
+
+
+@pytest.mark.parametrize("last", [None, b'{"data": {"value": "another"}}'], ids=["deleted", "changed"])
+def test_a_secret_that_is_gone_is_in_no_part_of_the_file(tmp_path: Path, last: bytes | None) -> None:
+    """Neither in its free room nor in its log: whoever reads the files must not find what was deleted."""
+    database = SqliteDatabase(tmp_path / "db")
+    value = b"a-distinctive-value" * 700  # more than a page
+    database.commit(1, [("secrets", "ns", f"s{n}", b'{"data": "%s"}' % value) for n in range(20)])
+    database.commit(2, [("pods", "ns", f"p{n}", b"x" * 3000) for n in range(50)])
+    assert b"a-distinctive-value" in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    for n in range(20):
+        database.commit(3 + n, [("secrets", "ns", f"s{n}", last), ("pods", "ns", f"p{n}", b"y" * 2000)])
+    for path in tmp_path.iterdir():
+        assert b"distinctive" not in path.read_bytes(), path
+    database.close()

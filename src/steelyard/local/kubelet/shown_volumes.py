@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import shutil
 from datetime import datetime
 
 from steelyard.kube.cluster import Cluster
@@ -45,6 +46,17 @@ class ShownVolumes:
             pause = await tokens.renew(self._cluster, with_account, self._folder, moment)
             self._renew_at = math.inf if pause is None else moment + pause
         return self._renew_at - moment if 0 < self._renew_at < math.inf else None
+
+    async def remove_secrets(self, pod: Json) -> None:
+        """Remove the volumes with Secrets and tokens of a Pod that has ended.
+
+        A cluster unmounts them then; what stays for inspection is the log, and no value.
+        """
+        shown = self._with_account or pod
+        for volume in sequence(shown["spec"], "volumes"):
+            folder = self._folder.volume(pod, volume["name"])
+            if volumes.holds_secrets(volume) and folder.exists():
+                await asyncio.to_thread(shutil.rmtree, folder)
 
     async def refresh(self, pod: Json, sandbox: Sandbox) -> float | None:
         """Show running containers what the API has now; return the seconds until another try."""

@@ -154,6 +154,12 @@ def is_shown(volume: Json) -> bool:
     return kind_of(volume) in _SHOWN
 
 
+def holds_secrets(volume: Json) -> bool:
+    """Tell whether a volume has values of Secrets, or tokens."""
+    parts = sequence(mapping(volume, "projected"), "sources")
+    return "secret" in volume or any("secret" in part or "serviceAccountToken" in part for part in parts)
+
+
 def shows_metadata(pod: Json) -> bool:
     """Tell whether a volume of the Pod has its labels or annotations as files."""
     parts = [

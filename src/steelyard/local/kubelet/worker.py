@@ -211,6 +211,8 @@ class PodWorker:
             pauses.append(await self.volumes.refresh(self.pod, self.sandbox))
         if todo.ended:
             self.node.gpus.release(self.uid)
+            # Before the status: who sees that the Pod has ended may count on it.
+            await self.volumes.remove_secrets(self.pod)
         await self._show_gpus()
         # The status before the deletion is confirmed: who watches the Pod learns how it ended.
         await self._report(self.sandbox, failure, ended=todo.ended)
