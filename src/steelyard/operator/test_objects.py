@@ -308,10 +308,10 @@ def test_a_step_reads_its_secret_from_a_file() -> None:
 def test_a_mirror_of_the_hub_is_told_to_the_steps_that_fetch_from_it() -> None:
     settings = SETTINGS.model_copy(update={"hub": "https://hub.example.org"})
     variable = {"name": "HF_ENDPOINT", "value": "https://hub.example.org"}
-    for module, told in (("fetch_model", True), ("run_report", False)):
+    for module, expected in (("fetch_model", True), ("run_report", False)):
         _, job = job_and_config(make_evaluation(), Step("run", module, 60), 1, 60, settings)
         (container,) = job["spec"]["template"]["spec"]["containers"]
-        assert (variable in container["env"]) is told
+        assert (variable in container["env"]) is expected
     assert "HF_ENDPOINT" not in json.dumps(secret_job(source="a"))
 
 
