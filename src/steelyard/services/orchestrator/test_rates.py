@@ -133,7 +133,7 @@ async def test_a_burst_reads_what_was_created_once(bench: Bench, monkeypatch: py
         "principal": GLOBAL,
         "flavor": "Rate",
     }
-    quota = Quota.parse({**own, "resource": resource, "limit": "700", "duration": "PT10M"})
+    quota = Quota.parse({**own, "resource": resource, "limit": "140", "duration": "PT10M"})
     bench.scheduler.revise(rules_of(QuotaSettings(everything=many, account=many), [quota]))
     reads = 0
     read = bench.claims.created
@@ -144,11 +144,11 @@ async def test_a_burst_reads_what_was_created_once(bench: Bench, monkeypatch: py
         return await read(*arguments)
 
     monkeypatch.setattr(bench.claims, "created", counted)
-    said = "Global quota exceeded: models created: 700/700 within 0:10:00"
-    for burst, refused in enumerate((0, 500)):
-        names = [f"burst-{burst}-{number:04}" for number in range(600)]
+    said = "Global quota exceeded: models created: 140/140 within 0:10:00"
+    for burst, refused in enumerate((0, 100)):
+        names = [f"burst-{burst}-{number:04}" for number in range(120)]
         await bench.see(*(claim(name, created=at(1 + burst)) for name in names))
         admitted, messages = await bench.turn(2 + burst)
         assert reads == burst + 1
         assert messages == [said] * refused
-        assert admitted == names[: 600 - refused], "the first ones come first"
+        assert admitted == names[: 120 - refused], "the first ones come first"
