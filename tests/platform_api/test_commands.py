@@ -45,7 +45,7 @@ async def post(
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     """Wait until a condition holds: the relay signals no progress."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not await holds():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

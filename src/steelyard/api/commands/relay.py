@@ -102,10 +102,19 @@ class OutboxRelay:
         try:
             if self._lost or self._noting_lost.locked():
                 await self._note_lost()
-            # At once, so that they share a commit.
-            _, kept = await asyncio.gather(self._note_answered(), self._add_own(rows))
+            # At once, so that they share a commit. Both are waited for: one may fail while the other is carried out.
+            noted, kept = await asyncio.gather(
+                self._note_answered(), self._add_own(rows), return_exceptions=True
+            )
+            if isinstance(kept, BaseException):
+                raise kept
+            if noted is not None:
+                raise noted
         except BaseException:
             self._sending -= commands
+            # The rows may be there all the same, and no request sends them any more.
+            self._has_unsent = True
+            self._work.set()
             raise
         if kept.command != rows[0].command:
             self._sending -= commands
