@@ -84,6 +84,7 @@ CALLS = (
     Call("ray job submit -f rayjob.yaml", base="local"),
     *(Call(f"ray job {verb} job", base="local") for verb in ("delete", "logs", "resubmit", "status")),
     *(Call(f"ray job {verb} job", base="local") for verb in ("stop", "wait")),
+    Call(f"rerun pipelinerun {ID}"),
     Call("restore --dry-run --state-dir missing", base="local"),
     Call("log status", base="local"),
     Call(f"logs evaluation {ID}"),

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from steelyard.cli.main import app
 from steelyard.errors import UsageError
+from steelyard.types import Json
 from tests.platform_api.test_served import Served, served
 from tests.platform_api.world import service
 
@@ -123,6 +124,39 @@ def a_challenge(folder: Path) -> Path:
     path = folder / "challenge.yaml"
     path.write_text("kind: Challenge\naccount: acme\ncontent: {page: {title: Chess}}\n")
     return path
+
+
+async def test_failed_steps_run_again(tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    pq.write_table(pa.table({"_index_": [1, 2]}), tmp_path / "rows" / "rows.parquet")
+    async with served(tmp_path / "state") as to:
+        data = (await said(to, "upload", "dataset", str(tmp_path / "rows"), "--account", "acme")).partition(
+            "/"
+        )[2]
+        asked: Json = {"kind": "PipelineEvaluationRequest", "dataset": data}
+        asked["inferenceSession"] = {"inferenceService": "$(service)"}
+        documents = [
+            {"kind": "InferenceService", "account": "acme", "as": "service", **service()},
+            {
+                "kind": "Pipeline",
+                "account": "acme",
+                "as": "pipeline",
+                "name": "p",
+                "nodes": {"ask": {"name": "ask", "request": asked}},
+            },
+            {"kind": "PipelineRun", "account": "acme", "pipeline": "$(pipeline)"},
+        ]
+        (tmp_path / "run.yaml").write_text("\n---\n".join(json.dumps(one) for one in documents))
+        run = (await said(to, "create", "-f", str(tmp_path / "run.yaml"))).split()[-1].partition("/")[2]
+        for option in (["--failed"], ["--step", "ask"], []):
+            again = await said(to, "rerun", "pipelinerun", run[:8], *option)
+            assert f"value: {run}" in await said(to, "describe", "pipelinerun", again.partition("/")[2])
+        result = await steelyard(to, "rerun", "pipelinerun", "0" * 32, "--failed", "--step", "ask")
+        assert "--step and --failed: give one of them" in str(result.exception)
+        result = await steelyard(to, "rerun", "evaluation", "0" * 32)
+        assert "evaluations have no run of a pipeline; these do: pipelineruns, submissions" in str(
+            result.exception
+        )
 
 
 async def test_an_organiser_approves_and_denies_a_team(tmp_path: Path) -> None:

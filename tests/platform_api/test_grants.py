@@ -34,6 +34,7 @@ BELOW = {
     "/v0/challenges/{id}/teams": ("teams", "challenge"),
     "/v0/challenges/{id}/tasks/{task}/submissions": ("submissions", "challenge"),
     "/v0/submissions/{id}/resubmit": ("submissions", "id"),
+    "/v0/pipelines/runs/{id}/rerun": ("pipelineruns", "id"),
 }
 """Paths at which entities are created below another one: their resource, and their field that has the path's id."""
 
@@ -149,7 +150,7 @@ class Subject:
                 return {"account": "acme", **self.request("PipelineRun")}
             case "PATCH", "{id}":
                 return {"name": "T"}
-            case "POST", "resubmit":
+            case "POST", "resubmit" | "rerun":
                 return {"account": "acme"}
             case "POST", "tasks":
                 return task(self.made["Challenge"], {"id": "0" * 32})

@@ -216,6 +216,9 @@ class AsyncPipelineRuns(AsyncCollection[PipelineRun]):
     ) -> PipelineRun:
         return await self._transport.send(self._calls.run(request, fields, idempotency_key))
 
+    async def rerun(self, id: str, *, idempotency_key: str | None = None, **fields: Any) -> PipelineRun:
+        return await self._transport.send(self._calls.rerun(id, fields, idempotency_key))
+
     async def status(self, id: str) -> PipelineRunStatus:
         return await self._transport.send(self._calls.run_status(id))
 

@@ -151,6 +151,9 @@ class Calls(Generic[E]):
         path = f"/pipelines/{quote(str(body.get('pipeline', '')), safe='')}/runs"
         return post(path, self.entity, body, key)
 
+    def rerun(self, id: str, fields: Fields, key: str | None) -> Call[E]:
+        return post(self.of(id, "rerun"), self.entity, body_of(None, fields), key)
+
     def run_status(self, id: str) -> Call[PipelineRunStatus]:
         return Call("GET", self.of(id, "status"), PipelineRunStatus)
 

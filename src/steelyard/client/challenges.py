@@ -107,7 +107,10 @@ class Submissions(Collection[Submission]):
         return self._transport.send(self._calls.create(request, fields, idempotency_key))
 
     def resubmit(self, id: str, *, idempotency_key: str | None = None, **fields: Any) -> Submission:
-        """Submit once more what was submitted before: `resubmit(id, account=…)`."""
+        """Submit once more what was submitted before: `resubmit(id, account=…)`.
+
+        `steps=["node", …]` runs some steps alone, as `client.pipelineruns.rerun` does.
+        """
         return self._transport.send(self._calls.resubmit(id, fields, idempotency_key))
 
     def links(self, id: str) -> dict[str, list[ArtifactURL]]:

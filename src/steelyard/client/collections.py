@@ -243,8 +243,16 @@ class PipelineRuns(Collection[PipelineRun]):
         """Run a pipeline: `create(account=…, pipeline=<id>, arguments={…})`. Raises Invalid, which names the field."""
         return self._transport.send(self._calls.run(request, fields, idempotency_key))
 
+    def rerun(self, id: str, *, idempotency_key: str | None = None, **fields: Any) -> PipelineRun:
+        """Run the pipeline again with the same arguments: `rerun(id, account=…)`, or of it some `steps=["node", …]`.
+
+        What needs one of the steps runs again too. Of the others the new run keeps the workflows, which must have
+        succeeded.
+        """
+        return self._transport.send(self._calls.rerun(id, fields, idempotency_key))
+
     def status(self, id: str) -> PipelineRunStatus:
-        """Return the status of the run and of each of its workflows; the run's entity does not follow them."""
+        """Return the status of the run and of each of its workflows."""
         return self._transport.send(self._calls.run_status(id))
 
     def workflows(self, id: str) -> dict[str, Workflow]:

@@ -1,6 +1,6 @@
 """The graph of a pipeline: which node needs which other one, and in which order they are created. Pure."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from graphlib import CycleError, TopologicalSorter
 
 from steelyard.api.http.errors import Invalid
@@ -17,17 +17,37 @@ def node_names(nodes: Mapping[str, PipelineNode]) -> dict[str, str]:
 
 def order(pipeline: PipelineFields) -> tuple[str, ...]:
     """Return the names of the nodes, each after those that it needs. Raises Invalid, which names the node."""
-    keywords = {parameter.keyword for parameter in pipeline.parameters.values() if not parameter.destination}
-    named = node_names(pipeline.nodes)
-    if ambiguous := sorted(keywords & named.keys()):
-        field = f"parameters.{ambiguous[0]}"
-        raise Invalid(f"{field}: a node has this name, too: $({ambiguous[0]}) would mean both", field=field)
-    needs = {name: _needs(node, named, keywords) for name, node in pipeline.nodes.items()}
+    needs = _needs(pipeline)
     try:
         return tuple(TopologicalSorter(needs).static_order())
     except CycleError as error:
         cycle = " -> ".join(error.args[1])
         raise Invalid(f"nodes: {cycle} wait for each other", field="nodes") from error
+
+
+def with_dependents(pipeline: PipelineFields, steps: Collection[str]) -> frozenset[str]:
+    """Return these nodes and all that need one of them. Raises Invalid for one that there is not, and for none."""
+    if not steps:
+        raise Invalid("steps: is empty; without `steps`, all steps run again", field="steps")
+    for step in steps:
+        if step not in pipeline.nodes:
+            known = ", ".join(pipeline.nodes)
+            raise Invalid(f"steps: {step!r} is no node of the pipeline; there are {known}", field="steps")
+    needs, again = _needs(pipeline), set(steps)
+    for name in order(pipeline):
+        if again & needs[name]:
+            again.add(name)
+    return frozenset(again)
+
+
+def _needs(pipeline: PipelineFields) -> dict[str, set[str]]:
+    """Return the nodes that each node needs. Raises Invalid."""
+    keywords = {parameter.keyword for parameter in pipeline.parameters.values() if not parameter.destination}
+    named = node_names(pipeline.nodes)
+    if ambiguous := sorted(keywords & named.keys()):
+        field = f"parameters.{ambiguous[0]}"
+        raise Invalid(f"{field}: a node has this name, too: $({ambiguous[0]}) would mean both", field=field)
+    return {name: _needed(node, named, keywords) for name, node in pipeline.nodes.items()}
 
 
 def check_destinations(pipeline: PipelineFields) -> None:
@@ -45,7 +65,7 @@ def check_destinations(pipeline: PipelineFields) -> None:
             )
 
 
-def _needs(node: PipelineNode, named: Mapping[str, str], keywords: Set[str]) -> set[str]:
+def _needed(node: PipelineNode, named: Mapping[str, str], keywords: Set[str]) -> set[str]:
     needed = set()
     for name in placeholders(node.request.dump()):
         if name in named:

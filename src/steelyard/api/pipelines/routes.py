@@ -1,13 +1,16 @@
 """Routes that only pipelines have: their runs."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from steelyard.api.entities.collection import Collection
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Route
 from steelyard.api.pipelines.progress import run_status, run_workflows
+from steelyard.api.pipelines.reruns import rerun
 from steelyard.schema.answers import PipelineRunStatus, Status
 from steelyard.schema.pipeline_run import PipelineRun
+from steelyard.schema.requests import RerunRequest
 
 
 def run_routes(collection: Collection) -> Iterator[Route]:
@@ -18,6 +21,16 @@ def run_routes(collection: Collection) -> Iterator[Route]:
         "POST", "/v0/pipelines/{id}/runs", Grant(resource, "create"), collection.create, "Run", collection.request,
         PipelineRun,
     )  # fmt: skip
+    again = replace(collection, request=RerunRequest, build=rerun)
+    yield Route(
+        "POST",
+        f"{one}/rerun",
+        Grant(resource, "create"),
+        again.create,
+        "Run again",
+        RerunRequest,
+        PipelineRun,
+    )
     yield Route(
         "PUT",
         f"{one}/terminate",

@@ -15,12 +15,14 @@ from steelyard.api.http.errors import Forbidden, Invalid, invalid
 from steelyard.api.pipelines.graph import order
 from steelyard.api.pipelines.placeholders import filled, with_field
 from steelyard.schema.account import APIResource
+from steelyard.schema.base import EntityIdentifier
 from steelyard.schema.entities import PLURALS, AnyEntity
 from steelyard.schema.pipeline import Pipeline, PipelineNode
 from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.requests import CREATE_REQUESTS, PipelineRunRequest
 from steelyard.types import Json, JsonValue
 
+NONE_KEPT: Mapping[str, EntityIdentifier] = {}
 _WORKFLOWS: dict[str, tuple[str, Build]] = {
     "PipelineEvaluationRequest": ("Evaluation", evaluation),
     "PipelineMeasurementRequest": ("Measurement", measurement),
@@ -39,16 +41,23 @@ async def pipeline_run(
 
 
 async def entities_of_run(
-    context: RequestContext, request: PipelineRunRequest, new: NewEntity
+    context: RequestContext,
+    request: PipelineRunRequest,
+    new: NewEntity,
+    kept: Mapping[str, EntityIdentifier] = NONE_KEPT,
 ) -> Sequence[AnyEntity]:
-    """Return a run and its workflows, which have the privileges of the new run."""
+    """Return a run and its workflows, which have the privileges of the new run.
+
+    Of nodes whose workflows are `kept` from an earlier run, none are created.
+    """
     pipeline = await resolve(context, Pipeline, request.pipeline, "pipeline")
     check_arguments(pipeline, request.arguments)
     nodes = order(pipeline)
     ids = {name: derived_id("pipelinerun", new.id, name) for name in nodes}
+    ids |= {name: workflow.id for name, workflow in kept.items()}
     contents = requests(pipeline, request.arguments, ids)
     workflows: list[AnyEntity] = []
-    for name in nodes:
+    for name in (name for name in nodes if name not in kept):
         workflow = await _workflow(context, pipeline.nodes[name], contents[name], new, ids[name])
         context.pending[workflow.id] = workflow  # later nodes refer to it
         workflows.append(workflow)

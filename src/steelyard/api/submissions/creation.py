@@ -5,7 +5,7 @@ its cycle is kept as an Error with its reason, as the published platform does; i
 as failed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steelyard.api.challenges.loading import challenge_of_path, task_of
@@ -15,13 +15,16 @@ from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.loading import load, parse
 from steelyard.api.entities.references import resolve
 from steelyard.api.http.context import RequestContext
-from steelyard.api.http.errors import Conflict, Forbidden, Invalid, NotFound, NotImplementedYet
-from steelyard.api.pipelines.runs import entities_of_run
+from steelyard.api.http.errors import Conflict, Forbidden, Invalid, NotFound
+from steelyard.api.pipelines.reruns import kept_workflows
+from steelyard.api.pipelines.runs import NONE_KEPT, entities_of_run
 from steelyard.api.submissions.cycles import EXCEEDED, counted_submissions, cycle_of, is_exempt
 from steelyard.api.submissions.lending import with_lent_rights
+from steelyard.schema.base import EntityIdentifier
 from steelyard.schema.challenge import Challenge
 from steelyard.schema.challenge_task import ChallengeTask
 from steelyard.schema.entities import ENTITIES, AnyEntity
+from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.requests import PipelineRunRequest, ResubmissionRequest, SubmissionCreateRequest
 from steelyard.schema.status import failure_status
 from steelyard.schema.submission import Submission
@@ -44,10 +47,6 @@ async def resubmission(
 ) -> Sequence[AnyEntity]:
     """Return a new submission of what was submitted before, for the same team and task."""
     before = await _earlier(context)
-    if request.steps is not None:
-        raise NotImplementedYet(
-            "steps: single steps cannot be run again yet; without `steps`, all of them run again"
-        )
     json = await context.api.entities.get("Challenge", before.challenge)
     if json is None:
         raise NotFound(f"challenge: there is no Challenge {before.challenge}")
@@ -61,7 +60,26 @@ async def resubmission(
         "submission": before.submission.dump(),
         "resubmissionOf": before.id,
     }
-    return await _entities(context, challenge, task, content, new)
+    kept = await _kept(context, before, task, request.steps)
+    return await _entities(context, challenge, task, content, new, kept)
+
+
+async def _kept(
+    context: RequestContext, before: Submission, task: ChallengeTask, steps: Sequence[str] | None
+) -> Mapping[str, EntityIdentifier]:
+    """Return the workflows of the earlier submission's run that the new run keeps. Raises Invalid."""
+    if steps is None:
+        return NONE_KEPT
+    json = await context.api.entities.get("PipelineRun", before.pipelineRun)
+    if json is None:
+        raise Invalid(f"steps: there is no PipelineRun {before.pipelineRun} any more", field="steps")
+    run = parse("PipelineRun", json)
+    assert isinstance(run, PipelineRun)
+    if run.pipeline != task.assessment:
+        raise Invalid(
+            "steps: the task has another pipeline now; without `steps`, all of its steps run", field="steps"
+        )
+    return await kept_workflows(with_lent_rights(context, task.account), run, steps)
 
 
 async def turn_of_submission(context: RequestContext, request: SubmissionCreateRequest) -> str:
@@ -98,6 +116,7 @@ async def _entities(
     task: ChallengeTask,
     content: dict[str, Any],
     new: NewEntity,
+    kept: Mapping[str, EntityIdentifier] = NONE_KEPT,
 ) -> Sequence[AnyEntity]:
     team = await _team(context, challenge, str(content["team"]))
     kind = content["submission"]["kind"]
@@ -118,7 +137,7 @@ async def _entities(
     )
     privileged: dict[str, object] = {"securityContext": new_submission.securityContext.dump()}
     new_run = NewEntity(run_id, task.account, new.now, privileged)
-    workflows = await entities_of_run(with_lent_rights(context, task.account), run, new_run)
+    workflows = await entities_of_run(with_lent_rights(context, task.account), run, new_run, kept)
     message = await _beyond(context, task, team, new_submission)
     entities = (new_submission, *workflows)
     return entities if message is None else [_failed(entity, message) for entity in entities]

@@ -24,9 +24,8 @@ def submission_routes(collection: Collection) -> Iterator[Route]:
         collection.request, Submission,
     )  # fmt: skip
     yield Route(
-        "POST", f"{one}/resubmit", create, again.create, "Submit again", ResubmissionRequest, Submission,
-        errors=(501,),
-    )  # fmt: skip
+        "POST", f"{one}/resubmit", create, again.create, "Submit again", ResubmissionRequest, Submission
+    )
     yield Route(
         "POST", f"{one}/terminate", Grant(resource, "terminate"), terminate, "Terminate", None, Status
     )

@@ -14,6 +14,7 @@ from steelyard.schema.requests.analyses import (
     MethodCreateRequest,
     PipelineCreateRequest,
     PipelineRunRequest,
+    RerunRequest,
 )
 from steelyard.schema.requests.base import (
     NAME_LENGTH,
@@ -100,6 +101,7 @@ __all__ = [
     "QuotaCreateRequest",
     "ReportCreateRequest",
     "Request",
+    "RerunRequest",
     "ResubmissionRequest",
     "SecretSetRequest",
     "SubmissionCreateRequest",

@@ -80,3 +80,11 @@ class PipelineRunRequest(CreateRequest):
     """Id of the pipeline."""
     arguments: FreeForm = Field(default_factory=dict)
     """Arguments by the keywords of the pipeline's parameters."""
+
+
+class RerunRequest(CreateRequest):
+    """Runs the pipeline of an earlier run again, with the same arguments."""
+
+    steps: Annotated[list[Word], FEW] | None = None
+    """Nodes that run again, and with them those that need them; of the others the new run keeps the workflows, which
+    must have succeeded. Without it, all run again."""

@@ -80,6 +80,7 @@ class ResubmissionRequest(CreateRequest):
     """Submits once more what was submitted before."""
 
     steps: Annotated[list[Word], FEW] | None = None
-    """Nodes of the pipeline that run again; without it, all."""
+    """Nodes of the pipeline that run again, and with them those that need them; of the others the workflows are kept,
+    which must have succeeded. Without it, all run again."""
     securityContext: SecurityContext | None = None
     """Privileges of the workflows; only an administrator may set them."""
