@@ -4,6 +4,8 @@ import pytest
 
 from steelyard.operator.simulation.resources import (
     make_audit,
+    make_data_source,
+    make_dataset,
     make_evaluation,
     make_model,
     make_report,
@@ -47,6 +49,14 @@ def expiring() -> SessionScenario:
 
 def model() -> StepScenario:
     return StepScenario(make_model("model"), "Ready", "FetchFailed")
+
+
+def data_source() -> StepScenario:
+    return StepScenario(make_data_source("source"), "Ready", "FetchFailed")
+
+
+def dataset() -> StepScenario:
+    return StepScenario(make_dataset("dataset"), "Ready", "IngestFailed")
 
 
 def report() -> StepScenario:
@@ -93,6 +103,8 @@ CASES = [
         LONG,
         UNRECORDED_TWICE,
     ),
+    Case("a data source", data_source, SHORT, LONG),
+    Case("a dataset of a data source", dataset, SHORT, LONG),
     Case("a report", report, SHORT, LONG),
     Case("an audit", audit, SHORT, LONG),
     Case("a service", service, WHOLE, WHOLE),

@@ -17,7 +17,7 @@ from steelyard.schema.requests import CREATE_REQUESTS
 from steelyard.types import Json
 from tests.platform_api.test_challenges import task
 from tests.platform_api.test_collection import MAKE
-from tests.platform_api.world import World, dataset, grant, model, service
+from tests.platform_api.world import World, data_source, dataset, grant, model, service
 
 ROUTES = tuple(routes())
 GRANTED = tuple(route for route in ROUTES if isinstance(route.check, Grant))
@@ -194,6 +194,8 @@ class Subject:
             ):
                 fields = CREATE_REQUESTS[kind].model_fields.keys() - {"account", "securityContext"}
                 return {name: made[name] for name in fields if name in made}
+            case "DataSource":
+                return data_source()
             case "Hazard" | "OCIArtifact":
                 return {}
             case "Measurement" | "SafetyCase":

@@ -469,5 +469,5 @@ def test_a_method_does_what_it_does_on_the_original(lab: Laboratory, case: Case)
 
 
 def test_what_is_absent_says_so(lab: Laboratory) -> None:
-    answer = httpx.get(f"{lab.platform.url}/datasources", headers=lab.platform.headers, timeout=60)
+    answer = httpx.get(f"{lab.platform.url}/histories", headers=lab.platform.headers, timeout=60)
     assert answer.status_code == 501

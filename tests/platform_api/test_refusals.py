@@ -253,8 +253,8 @@ async def test_documentation_keeps_its_limits(world: World) -> None:
         ("PUT", f"/datasets/{UNKNOWN}/delete", 404),
         ("PUT", f"/datasets/{UNKNOWN}/terminate", 404),
         ("DELETE", "/datasets", 405),
-        ("POST", "/datasources", 501),
-        ("GET", "/datasources/scores", 501),
+        ("POST", "/descriptors", 501),
+        ("GET", "/histories/scores", 501),
     ],
 )
 async def test_paths_that_lead_nowhere(world: World, method: str, path: str, status: int) -> None:

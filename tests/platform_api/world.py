@@ -205,6 +205,11 @@ def dataset(files: Mapping[str, bytes] | None = None) -> Json:
     return {"name": "digits", "artifacts": artifacts, "schema": SCHEMA}
 
 
+def data_source(**fields: Any) -> Json:
+    """Fields of a request."""
+    return {"name": "rows", "sourceKind": "huggingface", "source": "org/rows@main", **fields}
+
+
 def service(model: str | None = None) -> Json:
     image = {"host": "localhost", "name": "steelyard/runner-mock", "digest": "sha256:" + "0" * 64}
     runner = {"kind": "mock", "image": image, "resources": {"cpu": "100m"}}

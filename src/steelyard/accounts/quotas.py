@@ -31,6 +31,7 @@ __all__ = [
 
 _CPU_MEMORY = {
     "Audit": ("2", "2Gi"),
+    "DataSource": ("1", "1Gi"),
     "Dataset": ("1", "1Gi"),
     "Evaluation": ("2", "2Gi"),
     "InferenceSession": ("1", "1Gi"),

@@ -12,6 +12,7 @@ from steelyard.api.challenges.creation import challenge
 from steelyard.api.challenges.presentation import shown_challenges
 from steelyard.api.challenges.routes import challenge_routes
 from steelyard.api.concerns.creation import hazard, use_case
+from steelyard.api.data_sources.creation import data_source
 from steelyard.api.datasets.creation import dataset, model, module
 from steelyard.api.entities.collection import Collection, Ending, Shown
 from steelyard.api.entities.creation import Build
@@ -60,7 +61,8 @@ class Kind:
 
 
 KINDS = (
-    Kind("Dataset", dataset, uploads=True, downloads=True),
+    Kind("DataSource", data_source, downloads=True, workflow=True),
+    Kind("Dataset", dataset, uploads=True, downloads=True, workflow=True),
     Kind("Module", module, uploads=True, downloads=True),
     Kind("OCIArtifact", artifact, own_routes=artifact_routes),
     Kind("Model", model, uploads=True, workflow=True),

@@ -25,6 +25,7 @@ FolderOption = Annotated[
 
 SHORT = {
     "ds": "datasets",
+    "dsrc": "datasources",
     "mod": "modules",
     "art": "artifacts",
     "mdl": "models",
@@ -58,14 +59,23 @@ KindArgument = Annotated[
 ]
 WORKFLOWS = frozenset(
     {
-        *("models", "inferenceservices", "inferencesessions", "evaluations", "reports", "audits"),
+        *(
+            "datasources",
+            "datasets",
+            "models",
+            "inferenceservices",
+            "inferencesessions",
+            "evaluations",
+            "reports",
+            "audits",
+        ),
         *("measurements", "safetycases"),
     }
 )
 TERMINATED = WORKFLOWS | {"pipelineruns", "submissions"}
 """Collections whose entities can be ended: a run ends the workflows that it has created."""
 WITH_FILES = frozenset(
-    {"datasets", "modules", "evaluations", "reports", "audits", "measurements", "safetycases"}
+    {"datasets", "datasources", "modules", "evaluations", "reports", "audits", "measurements", "safetycases"}
 )
 ENTITIES = frozenset(COLLECTIONS) - {"accounts"}
 DELETED = "Deleted"

@@ -37,7 +37,8 @@ def test_every_short_form_is_that_of_its_kind_alone() -> None:
 def test_a_kind_that_has_no_such_thing_is_refused_with_those_that_have() -> None:
     assert one_of("models", WORKFLOWS, "logs") == "models"
     with pytest.raises(
-        UsageError, match="models have no files to download; these do: datasets, modules, evaluations, rep"
+        UsageError,
+        match="models have no files to download; these do: datasets, datasources, modules, evaluations, rep",
     ):
         one_of("models", WITH_FILES, "files to download")
 

@@ -47,6 +47,7 @@ from steelyard.schema.audit import Audit, AuditProcedure
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.challenge import Challenge
 from steelyard.schema.concern import Hazard, UseCase
+from steelyard.schema.data_source import DataSource
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.family import Family
@@ -88,6 +89,7 @@ class Client:
         self._http = http or _http(connection)
         transport = Transport(Sender(connection, retries), self._http, self._http)
         self.accounts = Accounts(Calls("accounts", Account), transport)
+        self.datasources = Collection(Calls("datasources", DataSource), transport)
         self.datasets = Datasets(Calls("datasets", Dataset), transport)
         self.modules = Uploaded(Calls("modules", Module), transport)
         self.artifacts = Artifacts(Calls("artifacts", OCIArtifact), transport)
@@ -151,6 +153,7 @@ class AsyncClient:
         self._files = files or _http(connection)
         transport = AsyncTransport(Sender(connection, retries), self._http, self._files)
         self.accounts = AsyncAccounts(Calls("accounts", Account), transport)
+        self.datasources = AsyncCollection(Calls("datasources", DataSource), transport)
         self.datasets = AsyncDatasets(Calls("datasets", Dataset), transport)
         self.modules = AsyncUploaded(Calls("modules", Module), transport)
         self.artifacts = AsyncArtifacts(Calls("artifacts", OCIArtifact), transport)

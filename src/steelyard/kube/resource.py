@@ -63,6 +63,8 @@ INFERENCE_SERVICES = Resource("dyff.io", "v1alpha1", "inferenceservices", "Infer
 INFERENCE_SESSIONS = Resource("dyff.io", "v1alpha1", "inferencesessions", "InferenceSession")
 REPORTS = Resource("dyff.io", "v1alpha1", "reports", "Report")
 AUDITS = Resource("dyff.io", "v1alpha1", "audits", "Audit")
+DATA_SOURCES = Resource("dyff.io", "v1alpha1", "datasources", "DataSource")
+DATASETS = Resource("dyff.io", "v1alpha1", "datasets", "Dataset")
 
 BUILT_IN = (
     PODS,
@@ -86,7 +88,16 @@ BUILT_IN = (
     LEASES,
     CRDS,
 )
-DYFF = (EVALUATIONS, MODELS, INFERENCE_SERVICES, INFERENCE_SESSIONS, REPORTS, AUDITS)
+DYFF = (
+    EVALUATIONS,
+    MODELS,
+    INFERENCE_SERVICES,
+    INFERENCE_SESSIONS,
+    REPORTS,
+    AUDITS,
+    DATA_SOURCES,
+    DATASETS,
+)
 
 TF_JOBS = Resource("kubeflow.org", "v1", "tfjobs", "TFJob")
 PYTORCH_JOBS = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")

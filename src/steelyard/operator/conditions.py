@@ -136,13 +136,12 @@ def _condition(
 
 def _holds(type: str, phase: Phase, kind: str) -> bool:
     """Return whether a condition of a type is True in a phase of a resource of this kind."""
-    ends_when_ready = kind in {"Model", "InferenceService"}
     match type:
         case "Progressing":
             return phase.state == "progressing"
         case "Finished":
             return phase.state in {"complete", "failed", "expired"} or (
-                phase.state == "ready" and ends_when_ready
+                phase.state == "ready" and kind != "InferenceSession"
             )
         case _:
             return phase.state == type.lower()

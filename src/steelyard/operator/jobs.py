@@ -18,10 +18,12 @@ from steelyard.schema.locations import complete_location
 from steelyard.schema.steps import ResourceRef, StepConfig, epoch
 from steelyard.types import Json, mapping
 
-PURPOSES: dict[str, Purpose] = {"fetch_model": "sources"}
+PURPOSES: dict[str, Purpose] = {"fetch_data_source": "sources", "fetch_model": "sources"}
 """Steps that call addresses outside, and the list of the settings that says which."""
+OF_SOURCES = frozenset({"fetch_data_source", "ingest_dataset"})
+"""Steps that take files of data sources, of which there may be many or large ones."""
 
-HUB_STEPS = frozenset({"fetch_model"})
+HUB_STEPS = frozenset({"fetch_data_source", "fetch_model"})
 """Steps that fetch from the Hugging Face hub, or from its mirror."""
 
 
@@ -103,6 +105,7 @@ def step_config(
         spec=complete_spec(resource["spec"], settings.storage),
         replicas=replicas,
         egress=settings.egress.policy(PURPOSES[module]) if module in PURPOSES else None,
+        limits=settings.data_sources if module in OF_SOURCES else None,
     )
 
 

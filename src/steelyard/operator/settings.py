@@ -9,6 +9,7 @@ from steelyard.awake import NO_SLEEPS, Sleeps
 from steelyard.monitoring import Listen
 from steelyard.operator.ray.settings import RaySettings
 from steelyard.schema.egress import EgressSettings
+from steelyard.schema.steps import SourceLimits
 
 LONGEST = 2**31 - 1
 """Seconds of a setting: 68 years, which any time of ours can be put off by."""
@@ -91,6 +92,9 @@ class OperatorSettings(_Settings):
 
     storage: str = Field(default="", description="URL that locations without a scheme lie below.")
     images: Images = Field(default=Images(), description="Images of our own programs.")
+    data_sources: SourceLimits = Field(
+        default=SourceLimits(), description="Bounds of what is taken from a data source."
+    )
     training: TrainingSettings = Field(default=TrainingSettings(), description="Training jobs.")
     ray: RaySettings = Field(default=RaySettings(), description="Ray clusters.")
     frameworks: Mapping[str, dict[str, Any]] = Field(

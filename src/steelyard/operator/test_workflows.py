@@ -13,6 +13,8 @@ from steelyard.operator.desired import Desired
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import (
     make_audit,
+    make_data_source,
+    make_dataset,
     make_evaluation,
     make_foreign_service,
     make_model,
@@ -58,6 +60,16 @@ IMAGE_REF = make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "b1"}
         ),
         pytest.param(make_model(source="Mock"), "Ready", "Ready", "", id="a mock model is ready"),
         pytest.param(make_model(source="OpenLLM"), "Error", "NotImplemented", "OpenLLM", id="OpenLLM"),
+        pytest.param(
+            make_data_source(sourceKind="ftp"),
+            "Error",
+            "FetchFailed",
+            "spec.sourceKind",
+            id="a strange place",
+        ),
+        pytest.param(
+            make_data_source(source="../etc"), "Error", "FetchFailed", "spec.source", id="a path for a place"
+        ),
         pytest.param(make_service(), "Ready", "Ready", "", id="a service is ready"),
         pytest.param(BUILDER, "Error", "NotImplemented", "spec.builder", id="a builder"),
         pytest.param(
@@ -104,7 +116,16 @@ def test_a_prefix_needs_the_setting_storage() -> None:
 
 @pytest.mark.parametrize(
     "resource",
-    [make_audit(), make_evaluation(), make_model(), make_report(), make_service(), make_session()],
+    [
+        make_audit(),
+        make_data_source(),
+        make_dataset(),
+        make_evaluation(),
+        make_model(),
+        make_report(),
+        make_service(),
+        make_session(),
+    ],
     ids=lambda resource: resource["kind"],
 )
 def test_every_type_of_condition_is_always_present(resource: Json) -> None:

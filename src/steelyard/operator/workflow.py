@@ -6,6 +6,8 @@ from datetime import datetime
 
 from steelyard.kube.resource import (
     AUDITS,
+    DATA_SOURCES,
+    DATASETS,
     EVALUATIONS,
     INFERENCE_SERVICES,
     INFERENCE_SESSIONS,
@@ -24,6 +26,8 @@ from steelyard.operator.training import trouble as training_trouble
 from steelyard.operator.training.observed import ownership
 from steelyard.operator.workflows import (
     audit,
+    data_source,
+    dataset,
     evaluation,
     inference_service,
     inference_session,
@@ -143,6 +147,8 @@ TRAINING_WORKFLOW = Workflow(
 
 WORKFLOWS: Mapping[Resource, Workflow] = {
     AUDITS: _dyff(audit.reconcile, "BadRequest"),
+    DATA_SOURCES: _dyff(data_source.reconcile, "FetchFailed"),
+    DATASETS: _dyff(dataset.reconcile, "IngestFailed"),
     EVALUATIONS: _dyff(evaluation.reconcile, "BadRequest"),
     INFERENCE_SERVICES: _dyff(inference_service.reconcile, "BuildFailed"),
     INFERENCE_SESSIONS: _dyff(inference_session.reconcile, "RunnerFailed"),

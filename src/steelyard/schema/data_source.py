@@ -1,9 +1,13 @@
-"""DataSource: a place outside the platform that data comes from."""
+"""DataSource: a place outside the platform that data comes from, fetched once with its digests."""
 
+import json
 from typing import Literal
 
-from steelyard.schema.base import DyffEntity, SchemaModel
+from steelyard.schema.base import Annotation, DyffEntity, SchemaModel
 from steelyard.schema.bounds import Line, Word
+
+FILES = "steelyard/files"
+"""Annotation of a DataSource or a Dataset: JSON list of the patterns of the files that it takes of its source."""
 
 
 class DataSourceFields(SchemaModel):
@@ -14,11 +18,22 @@ class DataSourceFields(SchemaModel):
     sourceKind: Word
     """Kind of place: huggingface, upload or zenodo."""
     source: Line | None = None
-    """Address of the data."""
+    """Address of the data: OWNER/NAME@REVISION or a URL of the hub, a record's number, DOI or URL of Zenodo."""
 
 
 class DataSource(DataSourceFields, DyffEntity):
-    """A place outside the platform that data comes from."""
+    """A place outside the platform that data comes from, fetched once with its digests."""
 
     kind: Literal["DataSource"] = "DataSource"
     """Kind of the entity: DataSource."""
+
+
+def choosing(files: list[str] | None) -> list[dict[str, str]]:
+    """Return the annotation with the patterns of files; none without patterns."""
+    return [Annotation(key=FILES, value=json.dumps(files)).dump()] if files else []
+
+
+def chosen_files(entity: DyffEntity) -> list[str]:
+    """Return the patterns of the files that a data source or a dataset takes of its source; none means all."""
+    text = next((note.value for note in entity.annotations if note.key == FILES), "[]")
+    return [str(pattern) for pattern in json.loads(text)]

@@ -8,6 +8,9 @@ from steelyard.schema.base import DyffEntity, SchemaModel
 from steelyard.schema.bounds import FEW, Word
 from steelyard.schema.data import Artifact, DataSchema, DataView
 
+ROWS = "data.parquet"
+"""File of the rows of a dataset that the platform makes from a DataSource."""
+
 
 class DatasetFields(SchemaModel):
     """Fields of a Dataset besides those of every entity."""

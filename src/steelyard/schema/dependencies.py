@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from steelyard.schema.audit import Audit
 from steelyard.schema.base import DyffEntity
+from steelyard.schema.dataset import Dataset
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService, InferenceServiceFields, VolumeMount
 from steelyard.schema.inference_session import InferenceSession
@@ -14,10 +15,13 @@ from steelyard.schema.method import Method
 from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.report import Report
 from steelyard.schema.safety_case import SafetyCase
+from steelyard.schema.status import WITH_WORKFLOW
 
 BASELINE = "steelyard/baseline"
 """Annotation of an Audit: id of the earlier Audit that it is compared with."""
 
+DATA_SOURCE = "steelyard/data-source"
+"""Annotation of a Dataset: id of the DataSource that its rows are made from."""
 
 NAME = "steelyard/name-"
 """Beginning of an annotation with the name of the entity that a field refers to: `steelyard/name-dataset`."""
@@ -33,12 +37,24 @@ class Dependency:
 
 def dependencies(entity: DyffEntity) -> tuple[Dependency, ...]:
     """Return the dependencies, each once, in the order in which users are told of them."""
-    return tuple(dict.fromkeys(_dependencies(entity)))
+    return tuple(dict.fromkeys((*_origin(entity), *_dependencies(entity))))
 
 
 def baseline_of(audit: DyffEntity) -> str | None:
     """Return the id of the earlier Audit that an audit is compared with, or None."""
     return next((note.value for note in audit.annotations if note.key == BASELINE), None)
+
+
+def data_source_of(dataset: DyffEntity) -> str | None:
+    """Return the id of the DataSource that a dataset is made from, or None for one that was uploaded."""
+    return next((note.value for note in dataset.annotations if note.key == DATA_SOURCE), None)
+
+
+def has_workflow(entity: DyffEntity) -> bool:
+    """Return whether something runs for an entity: for a dataset only if it is made from a data source."""
+    if isinstance(entity, Dataset):
+        return data_source_of(entity) is not None
+    return entity.dump()["kind"] in WITH_WORKFLOW
 
 
 def names_of(entity: DyffEntity) -> dict[str, str]:
@@ -56,6 +72,11 @@ def data_mounts(service: InferenceServiceFields) -> tuple[VolumeMount, ...]:
     """Return the mounts of the service's runner that hold data."""
     mounts = (service.runner.volumeMounts if service.runner else None) or ()
     return tuple(mount for mount in mounts if mount.kind == "Data")
+
+
+def _origin(entity: DyffEntity) -> Iterator[Dependency]:
+    if isinstance(entity, Dataset) and (source := data_source_of(entity)):
+        yield Dependency("DataSource", source)
 
 
 def _dependencies(entity: DyffEntity) -> Iterator[Dependency]:

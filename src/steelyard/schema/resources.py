@@ -7,7 +7,9 @@ from pydantic import AfterValidator, Field
 
 from steelyard.schema.audit import AuditFields
 from steelyard.schema.base import SchemaModel
-from steelyard.schema.bounds import FEW, MANY, Natural, Word
+from steelyard.schema.bounds import FEW, MANY, Line, Natural, Word
+from steelyard.schema.data_source import DataSourceFields
+from steelyard.schema.dataset import DatasetFields
 from steelyard.schema.evaluation import EvaluationFields
 from steelyard.schema.inference_service import InferenceServiceFields
 from steelyard.schema.inference_session import InferenceSessionFields
@@ -86,6 +88,22 @@ class ModelResourceSpec(ModelFields, ResourceSpec):
     """Locations of the model's source and of its stored files."""
 
 
+class DataSourceResourceSpec(DataSourceFields, StoredSpec):
+    """Files of a place outside, fetched once and stored with their digests."""
+
+    files: Annotated[list[Line], FEW] = Field(default_factory=list)
+    """Patterns of files to fetch; without them, all files."""
+
+
+class DatasetResourceSpec(DatasetFields, StoredSpec):
+    """Rows that are made from the files of a DataSource."""
+
+    dataSource: Word
+    """Id of the DataSource."""
+    files: Annotated[list[Line], FEW] = Field(default_factory=list)
+    """Patterns of the DataSource's files that hold the rows; without them, all files of a known form."""
+
+
 class ReportResourceSpec(ReportFields, StoredSpec):
     """The verified outputs of an evaluation, scored by a rubric."""
 
@@ -115,6 +133,8 @@ RESOURCES: dict[str, ResourceKind] = {
     kind.kind: kind
     for kind in (
         ResourceKind("Audit", "audits", ("aud",), AuditResourceSpec, (*_BASE, "Complete")),
+        ResourceKind("DataSource", "datasources", ("dsrc",), DataSourceResourceSpec, (*_BASE, "Ready")),
+        ResourceKind("Dataset", "datasets", ("ds",), DatasetResourceSpec, (*_BASE, "Ready")),
         ResourceKind("Evaluation", "evaluations", ("eval",), EvaluationResourceSpec, (*_BASE, "Complete")),
         ResourceKind(
             "InferenceService",

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from steelyard.schema.base import DyffEntity, SchemaModel, Time
 from steelyard.schema.bounds import Word
+from steelyard.schema.data_source import DataSource
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.model import Model
@@ -98,7 +99,7 @@ def service_secrets_of(entity: DyffEntity) -> dict[SecretPurpose, str]:
 def needed_secrets(entity: DyffEntity) -> dict[SecretPurpose, str]:
     """Return the names of the secrets without which the entity's own workflow cannot run, by purpose."""
     match entity:
-        case Model() | InferenceSession():
+        case DataSource() | Model() | InferenceSession():
             return secrets_of(entity)
         case Evaluation() if not entity.inferenceSessionReference:  # a session that runs has them already
             return secrets_of(entity)

@@ -47,6 +47,8 @@ UPLOADED = frozenset({"Dataset", "Model", "Module", "OCIArtifact"})
 WITH_WORKFLOW = frozenset(
     {
         "Audit",
+        "DataSource",
+        "Dataset",
         "Evaluation",
         "InferenceService",
         "InferenceSession",

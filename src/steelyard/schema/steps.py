@@ -32,6 +32,17 @@ class ResourceRef(BaseModel):
     uid: str = Field(description="Its uid.")
 
 
+class SourceLimits(BaseModel):
+    """Bounds of what a step takes from a data source."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    files: int = Field(default=10_000, ge=1, description="Maximum number of files of a data source.")
+    bytes: int = Field(
+        default=100 << 30, ge=1, description="Maximum bytes of a data source, and of the rows made of it."
+    )
+
+
 class StepConfig(BaseModel):
     """Content of the file that a step gets by `--config`."""
 
@@ -48,6 +59,9 @@ class StepConfig(BaseModel):
     )
     egress: EgressPolicy | None = Field(
         default=None, description="Addresses outside that the step may call; absent: none."
+    )
+    limits: SourceLimits | None = Field(
+        default=None, description="Bounds of what is taken from a data source, for the steps that read one."
     )
 
 

@@ -57,7 +57,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "Team": {"members": {}, "affiliations": {}},
     "Submission": {"team": A, "submission": {"id": B, "kind": "InferenceService"}},
     "OCIArtifact": {},
-    "DataSource": {"name": "d", "sourceKind": "zenodo"},
+    "DataSource": {"name": "d", "sourceKind": "zenodo", "source": "7002"},
 }
 
 

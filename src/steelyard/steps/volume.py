@@ -69,7 +69,7 @@ async def keep(store: Store, path: str, local: Path) -> VolumeFile:
     return VolumeFile(path=path, size=size, sha256=sha256)
 
 
-async def seal(store: Store, manifest: VolumeManifest) -> None:
+async def seal(store: Store, manifest: BaseModel) -> None:
     """Write the manifest, last of all; an equal one is as good."""
     data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2)
     try:

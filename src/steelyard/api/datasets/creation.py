@@ -1,24 +1,45 @@
-"""Datasets, modules and models from their create requests. Their files come later: `uploads.py`."""
+"""Datasets, modules and models from their create requests. Their files come later: `uploads.py`, or a workflow."""
 
 from collections.abc import Sequence
 
 from steelyard.api.entities.creation import NewEntity
+from steelyard.api.entities.references import resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
-from steelyard.schema.dataset import Dataset
+from steelyard.schema.data_source import DataSource, choosing
+from steelyard.schema.dataset import ROWS, Dataset
+from steelyard.schema.dependencies import DATA_SOURCE, naming
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.model import Model
 from steelyard.schema.module import Module
-from steelyard.schema.requests import DatasetCreateRequest, ModelCreateRequest, ModuleCreateRequest
+from steelyard.schema.requests import DatasetOfSourceCreateRequest, ModelCreateRequest, ModuleCreateRequest
 
 WAITING_FOR_UPLOAD = "WaitingForUpload"
 _SOURCES = {"GitLFS": "gitLFS", "HuggingFaceHub": "huggingFaceHub", "OpenLLM": "openLLM"}
 
 
 async def dataset(
-    context: RequestContext, request: DatasetCreateRequest, new: NewEntity
+    context: RequestContext, request: DatasetOfSourceCreateRequest, new: NewEntity
 ) -> Sequence[AnyEntity]:
-    return [new.entity(Dataset, request, WAITING_FOR_UPLOAD)]
+    if request.dataSource is None:
+        if request.schema_ is None:
+            raise Invalid(
+                "schema: is missing; only the rows of a dataSource are taken as they are", field="schema"
+            )
+        return [new.entity(Dataset, request, WAITING_FOR_UPLOAD)]
+    source = await resolve(context, DataSource, request.dataSource, "dataSource")
+    content = request.dump()
+    for field in ("dataSource", "files"):
+        content.pop(field, None)
+    # The step writes one file of this name, and notes in its manifest the schema of rows that came without one.
+    content["artifacts"] = [{"kind": "parquet", "path": ROWS}]
+    content.setdefault("schema", {"arrowSchema": ""})
+    content["annotations"] = [
+        {"key": DATA_SOURCE, "value": source.id},
+        *choosing(request.files),
+        *naming(dataSource=source.name),
+    ]
+    return [new.entity(Dataset, content)]
 
 
 async def module(

@@ -14,6 +14,7 @@ from steelyard.api.http.responses import model_response, value_response
 from steelyard.schema.answers import StorageSignedURL
 from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus
 from steelyard.schema.dataset import Dataset
+from steelyard.schema.dependencies import data_source_of
 from steelyard.schema.model import Model
 from steelyard.schema.module import Module
 from steelyard.schema.names import place
@@ -119,6 +120,8 @@ async def _uploaded(context: RequestContext) -> Uploaded:
 
 
 def _expected(entity: Uploaded) -> Sequence[Expected]:
+    if isinstance(entity, Dataset) and data_source_of(entity):
+        return []  # its file is made by its workflow
     if not isinstance(entity, Model):
         return [Expected(file.path, None, file.digest.md5) for file in entity.artifacts]
     if entity.source.kind != "Upload" or entity.artifact.volume is None:

@@ -7,7 +7,7 @@ import orjson
 
 from steelyard.api.entities.loading import EntitySummary
 from steelyard.api.http.context import RequestContext
-from steelyard.schema.dependencies import BASELINE
+from steelyard.schema.dependencies import BASELINE, DATA_SOURCE
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.status import TERMINAL, statuses
 from steelyard.types import JsonValue
@@ -52,6 +52,11 @@ def _has_baseline(audit: Mapping[str, JsonValue], id: str) -> bool:
     return any(note["key"] == BASELINE and note["value"] == id for note in audit.get("annotations") or ())
 
 
+def _is_made_from(dataset: Mapping[str, JsonValue], id: str) -> bool:
+    notes = dataset.get("annotations") or ()
+    return any(note["key"] == DATA_SOURCE and note["value"] == id for note in notes)
+
+
 def _has_module(user: Mapping[str, JsonValue], id: str) -> bool:
     notebook = (user.get("implementation") or {}).get("jupyterNotebook") or {}
     return id in (user.get("modules") or ()) or notebook.get("notebookModule") == id
@@ -76,6 +81,7 @@ _USES: Mapping[str, Sequence[_Use]] = {
         *(_Use(kind, lambda used: {}, _has_module) for kind in _WITH_MODULES),
         _MOUNTED,
     ),
+    "DataSource": (_Use("Dataset", lambda used: {}, _is_made_from),),
     "Model": (_filtered("InferenceService", "model"), _MOUNTED),
     "InferenceService": (
         _filtered("InferenceSession", "inferenceService"),

@@ -26,7 +26,14 @@ _REASONS = {
     "Starting": "its replicas are starting",
 }
 """Texts for the published reasons of a running workflow that has no message."""
-_VERBS = {"Model": "fetching", "Evaluation": "asking", "Report": "scoring", "Audit": "putting together"}
+_VERBS = {
+    "Audit": "putting together",
+    "DataSource": "fetching",
+    "Dataset": "reading",
+    "Evaluation": "asking",
+    "Model": "fetching",
+    "Report": "scoring",
+}
 
 
 async def progress(context: RequestContext) -> Response:

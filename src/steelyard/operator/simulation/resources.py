@@ -76,6 +76,31 @@ def make_model(name: str = "model-a4", source: str = "Upload", **spec: Any) -> J
     return make_resource("Model", name, {**base, **spec})
 
 
+def make_data_source(name: str = "datasource-a9", **spec: Any) -> Json:
+    base = {
+        "id": "a9",
+        "account": "acme",
+        "name": "digits",
+        "sourceKind": "huggingface",
+        "source": "org/digits@main",
+        "storage": {"inputs": {}, "output": "datasources/a9"},
+    }
+    return make_resource("DataSource", name, {**base, **spec})
+
+
+def make_dataset(name: str = "dataset-a3", **spec: Any) -> Json:
+    base = {
+        "id": "a3",
+        "account": "acme",
+        "name": "digits",
+        "artifacts": [{"kind": "parquet", "path": "data.parquet"}],
+        "schema": SCHEMA,
+        "dataSource": "a9",
+        "storage": {"inputs": {"source": "datasources/a9"}, "output": "datasets/a3"},
+    }
+    return make_resource("Dataset", name, {**base, **spec})
+
+
 def make_report(name: str = "report-a5", **spec: Any) -> Json:
     base = {
         "id": "a5",

@@ -47,6 +47,7 @@ from steelyard.schema.requests.entities import (
     AuditCreateRequest,
     AuditProcedureCreateRequest,
     DatasetCreateRequest,
+    DatasetOfSourceCreateRequest,
     DataSourceCreateRequest,
     EvaluationCreateRequest,
     EvaluationInferenceSessionRequest,
@@ -80,6 +81,7 @@ __all__ = [
     "CreateRequest",
     "DataSourceCreateRequest",
     "DatasetCreateRequest",
+    "DatasetOfSourceCreateRequest",
     "DocumentationEditRequest",
     "End",
     "EntityId",
@@ -109,7 +111,7 @@ __all__ = [
 ]
 
 CREATE_REQUESTS: dict[str, type[CreateRequest]] = {
-    "Dataset": DatasetCreateRequest,
+    "Dataset": DatasetOfSourceCreateRequest,
     "Module": ModuleCreateRequest,
     "Model": ModelCreateRequest,
     "InferenceService": InferenceServiceCreateRequest,

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from steelyard.schema.audit import AuditRequirement
 from steelyard.schema.base import SchemaModel
-from steelyard.schema.bounds import FEW, Count, Rubric, Word
-from steelyard.schema.data import Artifact, DataView
+from steelyard.schema.bounds import FEW, Count, Line, Rubric, Word
+from steelyard.schema.data import Artifact, DataSchema, DataView
 from steelyard.schema.data_source import DataSourceFields
 from steelyard.schema.dataset import DatasetFields
 from steelyard.schema.evaluation import EvaluationClientConfiguration, Replications
@@ -22,6 +22,7 @@ from steelyard.schema.mounts import check_mounts
 from steelyard.schema.paths import check_artifact_paths, check_md5
 from steelyard.schema.requests.base import CreateRequest, End, EntityId, EntityReference, Name, Request
 from steelyard.schema.secrets import ServiceSecrets, SourceSecrets
+from steelyard.schema.source_addresses import source_address
 
 
 def _checked(artifacts: list[Artifact]) -> list[Artifact]:
@@ -38,6 +39,40 @@ class DatasetCreateRequest(DatasetFields, CreateRequest):
     """Name for people."""
     artifacts: Annotated[list[Artifact], Field(min_length=1, max_length=10_000), AfterValidator(_checked)]
     """Files of the dataset, with their MD5 digests in base64."""
+
+
+class _SourceOfDataset(CreateRequest):
+    """Fields of a dataset's source. They stand before those that are checked against them."""
+
+    dataSource: EntityId | None = None
+    """Id of the data source that the rows are made from."""
+    files: Annotated[list[Line], FEW] | None = None
+    """Patterns of the data source's files that hold the rows, such as `data/*.csv`; by default all of a known form."""
+
+    @field_validator("files")
+    @classmethod
+    def _chosen(cls, files: list[str] | None, info: ValidationInfo) -> list[str] | None:
+        if files is not None and info.data.get("dataSource") is None:
+            raise ValueError("should stand beside dataSource, whose files it chooses from")
+        return files
+
+
+class DatasetOfSourceCreateRequest(DatasetCreateRequest, _SourceOfDataset):
+    """Creates a dataset. Its files are uploaded next, or its rows are made from the files of a data source."""
+
+    artifacts: Annotated[list[Artifact], Field(max_length=10_000), AfterValidator(_checked)] = Field(
+        default_factory=list, validate_default=True
+    )
+    """Files of the dataset, with their MD5 digests in base64; none with `dataSource`."""
+    schema_: DataSchema | None = Field(default=None, alias="schema")  # type: ignore[assignment]
+    """Schema of the rows; with `dataSource`, the one that the rows are brought into, by default as they are found."""
+
+    @field_validator("artifacts")
+    @classmethod
+    def _uploaded(cls, artifacts: list[Artifact], info: ValidationInfo) -> list[Artifact]:
+        if (info.data.get("dataSource") is None) == (not artifacts):
+            raise ValueError("should list the files to upload, and be empty beside dataSource")
+        return artifacts
 
 
 class ModuleCreateRequest(ModuleFields, CreateRequest):
@@ -198,7 +233,16 @@ class ArtifactCreateRequest(CreateRequest):
 
 
 class DataSourceCreateRequest(DataSourceFields, CreateRequest):
-    """Creates a data source."""
+    """Creates a data source, whose files are fetched next."""
 
     name: Name
     """Name for people."""
+    files: Annotated[list[Line], FEW] | None = None
+    """Patterns of files to fetch, such as `data/*.csv`; without them, all files."""
+    secrets: SourceSecrets | None = None
+    """Secrets of the account that the fetching needs, by name; for a gated or private source, its token."""
+
+    @model_validator(mode="after")
+    def _readable(self) -> Self:
+        source_address(self.sourceKind, self.source)
+        return self

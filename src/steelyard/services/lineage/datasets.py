@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.dataset import Dataset
+from steelyard.schema.dependencies import data_source_of
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.evaluation import Evaluation
 from steelyard.services.orchestrator.manifest import KUBE, Unresolvable, manifest
@@ -57,7 +58,7 @@ def _files(place: str, storage: str) -> Files:
 
 def version_of(entity: DyffEntity) -> str:
     """Return the version of an entity's files. They never change once they are there, so one entity has one."""
-    if not isinstance(entity, Dataset):
+    if not isinstance(entity, Dataset) or data_source_of(entity):
         return entity.id
     lines = sorted(f"{artifact.path} {artifact.digest.md5 or ''}\n" for artifact in entity.artifacts)
     return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from steelyard.schema.dependencies import DATA_SOURCE
 from steelyard.schema.status import ENDINGS, FAILURE, KINDS, SUCCESS, WITHOUT_WORKFLOW
 from steelyard.types import Json
 
@@ -37,7 +38,7 @@ class Runs:
     def occurrences(self, content: Json, commanded: datetime) -> list[Occurrence]:
         """Return what a state tells that was not told before; `commanded` is the time of its last command."""
         id, kind, status = content["id"], content["kind"], content["status"]
-        if kind not in KINDS or kind in WITHOUT_WORKFLOW:
+        if kind not in KINDS or kind in WITHOUT_WORKFLOW or _is_uploaded(content):
             return []
         created = datetime.fromisoformat(content["creationTime"])
         since = datetime.fromisoformat(content.get("lastTransitionTime") or content["creationTime"])
@@ -72,6 +73,12 @@ class Runs:
         """Remove what is known of a forgotten entity."""
         self.running.pop(id, None)
         self.aborted.pop(id, None)
+
+
+def _is_uploaded(content: Json) -> bool:
+    """A dataset of files that were uploaded has no run; one that is made from a data source has."""
+    notes = content.get("annotations") or ()
+    return bool(content["kind"] == "Dataset") and all(note["key"] != DATA_SOURCE for note in notes)
 
 
 def _end(kind: str, status: str) -> EventType | None:

@@ -22,7 +22,12 @@ from steelyard.schema.commands import command_time
 from steelyard.services.lineage import lineage
 from steelyard.services.lineage.events import Names, run_id
 from steelyard.services.lineage.lineage import LineageMetrics, NotTaken, Unavailable, run_lineage
-from steelyard.services.simulation.entities import make_dataset, make_evaluation, make_model
+from steelyard.services.simulation.entities import (
+    make_dataset,
+    make_dataset_of_source,
+    make_evaluation,
+    make_model,
+)
 from steelyard.storage.store import Store, open_store
 from steelyard.types import Json
 
@@ -213,12 +218,18 @@ async def test_inputs_and_outputs_are_files_with_their_versions_and_schemas() ->
     }
 
 
-async def test_datasets_have_no_run_and_models_have_one() -> None:
+async def test_uploaded_datasets_have_no_run_and_models_and_datasets_of_sources_have_one() -> None:
     bench = Bench()
     async with bench.running():
         await bench.becomes(make_dataset("d1"), "Ready")
         await bench.becomes(make_model("m1"), "Ready")
+        await bench.becomes(make_dataset_of_source("d2", "c1"), "Ready")
     assert [(event["eventType"], event["job"]["facets"]["jobType"]["jobType"]) for event in bench.events] == [
         ("START", "MODEL"),
         ("COMPLETE", "MODEL"),
+        ("START", "DATASET"),
+        ("COMPLETE", "DATASET"),
     ]
+    made = bench.events[-1]
+    assert [files["name"] for files in made["inputs"]] == ["platform/datasources/c1"]
+    assert made["outputs"][0]["facets"]["version"]["datasetVersion"] == "d2"

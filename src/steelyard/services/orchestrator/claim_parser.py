@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from steelyard.accounts.database import Claim, Forgotten
 from steelyard.broker.log import Record
-from steelyard.schema.dependencies import dependencies
+from steelyard.schema.dependencies import dependencies, has_workflow
 from steelyard.schema.entities import AnyEntity, stored_of
 from steelyard.schema.quota import Quota
 from steelyard.schema.status import TERMINAL
@@ -47,7 +47,7 @@ def parse_claim(
         reason=entity.reason,
         message=entity.message,
         blocked=frozenset(blocked),
-        quantities=allocation(entity) if entity.kind in KUBE else {},
+        quantities=allocation(entity) if entity.kind in KUBE and has_workflow(entity) else {},
         # An Admitted entity has been admitted even where no claim remembers it: claims can be made anew from the log.
         admitted_at=since if entity.status == "Admitted" else None,
         terminal_at=since if entity.status in TERMINAL else None,

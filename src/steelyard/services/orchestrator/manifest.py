@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from steelyard.kube.resource import DYFF, Resource
 from steelyard.schema.audit import Audit
 from steelyard.schema.base import DyffEntity
-from steelyard.schema.dependencies import baseline_of, data_mounts, names_of
+from steelyard.schema.data_source import chosen_files
+from steelyard.schema.dataset import Dataset
+from steelyard.schema.dependencies import baseline_of, data_mounts, data_source_of, names_of
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService, InferenceServiceFields
 from steelyard.schema.inference_session import InferenceSession
@@ -58,6 +60,7 @@ def manifest(entity: DyffEntity, secret: str | None = None, traceparent: str | N
         },
         "spec": {
             **{name: content[name] for name in _own_fields(kind) if name in content},
+            **_source_fields(entity),
             "id": entity.id,
             "account": entity.account,
             "storage": _storage(entity, content, secret),
@@ -76,6 +79,12 @@ def _secrets(entity: DyffEntity, kind: str) -> dict[str, str]:
 def check(entity: DyffEntity) -> None:
     """Raises Unresolvable, as `manifest` would."""
     _storage(entity, entity.dump(), None)
+
+
+def _source_fields(entity: DyffEntity) -> Json:
+    """Return what annotations say of the place that data is taken from: the published entities have no field for it."""
+    fields: Json = {"dataSource": id} if (id := data_source_of(entity)) else {}
+    return fields | ({"files": files} if (files := chosen_files(entity)) else {})
 
 
 def _own_fields(kind: str) -> Iterator[str]:
@@ -105,6 +114,10 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
                     "BadRequest", f"{field}: the name 'dataset' is the evaluation's own dataset's"
                 )
             return {"dataset": place("Dataset", entity.dataset), **mounted}
+        case Dataset():
+            if (source := data_source_of(entity)) is None:
+                raise Unresolvable("DataSourceMissing", "dataSource: the dataset names no data source")
+            return {"source": place("DataSource", source)}
         case InferenceSession():
             return _mounted(entity.inferenceService, "inferenceService")
         case InferenceService():

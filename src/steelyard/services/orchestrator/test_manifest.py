@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from steelyard.schema.base import DyffEntity
+from steelyard.schema.base import Annotation, DyffEntity
+from steelyard.schema.data_source import choosing
 from steelyard.schema.dependencies import dependencies
 from steelyard.schema.names import namespace_of
 from steelyard.schema.resources import RESOURCES
@@ -13,6 +14,9 @@ from steelyard.services.simulation.entities import (
     MOUNT,
     make_all_kinds,
     make_audit,
+    make_data_source,
+    make_dataset,
+    make_dataset_of_source,
     make_evaluation,
     make_model,
     make_report,
@@ -51,6 +55,13 @@ def test_nothing_that_may_change_stands_in_a_manifest(entity: DyffEntity) -> Non
     ("entity", "inputs", "output"),
     [
         pytest.param(make_evaluation(), {"dataset": "datasets/d1"}, "evaluations/e1", id="evaluation"),
+        pytest.param(make_data_source(), {}, "datasources/c1", id="data source"),
+        pytest.param(
+            make_dataset_of_source(),
+            {"source": "datasources/c1"},
+            "datasets/d2",
+            id="dataset of a data source",
+        ),
         pytest.param(
             make_evaluation(inferenceSession={"inferenceService": MOUNTED}),
             {"dataset": "datasets/d1", "model": "models/m1"},
@@ -219,3 +230,22 @@ def test_accounts_whose_names_look_alike_have_namespaces_of_their_own() -> None:
 def test_a_label_that_cannot_hold_the_account_holds_a_name_for_it() -> None:
     assert label_value("acme_1.x") == "acme_1.x"
     assert label_value("a c") == namespace_of("a c").removeprefix("acct-")
+
+
+def test_the_files_that_are_chosen_stand_in_the_manifest() -> None:
+    chosen = choosing(["data/*.csv", "more/"])
+    source = make_data_source(annotations=chosen)
+    dataset = make_dataset_of_source()
+    with_files = dataset.model_copy(
+        update={"annotations": [*dataset.annotations, *map(Annotation.parse, chosen)]}
+    )
+    assert manifest(source)["spec"]["files"] == ["data/*.csv", "more/"]
+    assert manifest(with_files)["spec"]["files"] == ["data/*.csv", "more/"]
+    assert manifest(with_files)["spec"]["dataSource"] == "c1"
+    assert "files" not in manifest(dataset)["spec"]
+
+
+def test_a_dataset_that_names_no_source_is_never_made() -> None:
+    with pytest.raises(Unresolvable) as caught:
+        manifest(make_dataset())
+    assert caught.value.reason == "DataSourceMissing"

@@ -41,7 +41,7 @@ def test_a_change_wakes_those_who_wait_for_it_and_nobody_else() -> None:
     assert observed.update("e1", EVALUATION)
     assert observed.update("m1", make_claim(make_model()))
     assert looked_at(observed) == {"e1", "m1"}
-    assert not observed.update("x1", claim_of(make_dataset("x1")))
+    assert not observed.update("x1", claim_of(make_dataset("x1", status="WaitingForUpload")))
     assert observed.update("d1", claim_of(make_dataset(status="Ready")))
     assert looked_at(observed) == {"e1"}
     assert looked_at(observed) == set()
@@ -150,7 +150,7 @@ def test_a_long_queue_does_not_flood_the_log() -> None:
         ),
         (make_claim(make_service(status="Terminated"), admitted_at=START, terminal_at=START), "absent", None),
         (make_claim(make_service(status="Deleted"), terminal_at=START), "absent", None),
-        (claim_of(make_dataset(status="Ready")), "absent", None),
+        (claim_of(make_dataset(status="WaitingForUpload")), "as it is", None),
     ],
 )
 def test_which_resource_is_wanted(claim: Claim | None, word: str, minutes: int | None) -> None:

@@ -7,7 +7,9 @@ from steelyard.services.orchestrator.waiting import Fail, Wait, Waiter, display_
 from steelyard.services.simulation.entities import (
     START,
     make_audit,
+    make_data_source,
     make_dataset,
+    make_dataset_of_source,
     make_evaluation,
     make_model,
     make_report,
@@ -43,6 +45,7 @@ def known(*entities: DyffEntity) -> dict[str, Claim]:
 
 
 READY_DATASET, READY_SERVICE = make_dataset(status="Ready"), make_service(status="Ready")
+DATASET = make_dataset_of_source()
 SERVICE, EVALUATION, REPORT = make_service(model=FOREIGN_MODEL), make_evaluation(), make_report()
 
 
@@ -65,6 +68,13 @@ SERVICE, EVALUATION, REPORT = make_service(model=FOREIGN_MODEL), make_evaluation
             "WaitingForModel",
             "waiting for Model digits-small, whose upload is not finalized",
             id="model not uploaded",
+        ),
+        pytest.param(
+            DATASET,
+            [make_data_source(status="Admitted")],
+            "WaitingForDataSource",
+            "waiting for DataSource digits",
+            id="data source on its way",
         ),
         pytest.param(
             EVALUATION,
@@ -124,6 +134,18 @@ def test_a_waiter_names_all_that_it_waits_for() -> None:
             [make_model(status="Deleted", reason="DeleteCommand")],
             Fail("Error", "NoSuchModel", "Model digits-small was deleted"),
             id="model that was deleted",
+        ),
+        pytest.param(
+            DATASET,
+            [make_data_source(status="Deleted", reason="DeleteCommand")],
+            Fail("Error", "DataSourceMissing", "DataSource digits was deleted"),
+            id="data source that was deleted",
+        ),
+        pytest.param(
+            DATASET,
+            [make_data_source(status="Error", reason="FetchFailed", message="answers 404")],
+            Fail("Error", "FailedDependency", "DataSource digits failed: FetchFailed: answers 404"),
+            id="data source that failed",
         ),
         pytest.param(
             REPORT,

@@ -43,6 +43,7 @@ class Fail:
 Decision = Admit | Wait | Fail
 
 _REASONS = {
+    ("Dataset", "DataSource"): ("WaitingForDataSource", "DataSourceMissing"),
     ("InferenceService", "Model"): ("WaitingForModel", "NoSuchModel"),
     ("Report", "Evaluation"): ("WaitingForEvaluation", "NoSuchEvaluation"),
 }

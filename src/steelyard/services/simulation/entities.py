@@ -5,7 +5,9 @@ from typing import Any
 
 from steelyard.schema.audit import Audit
 from steelyard.schema.base import DyffEntity
+from steelyard.schema.data_source import DataSource
 from steelyard.schema.dataset import Dataset
+from steelyard.schema.dependencies import DATA_SOURCE
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession
@@ -48,6 +50,15 @@ def make_dataset(id: str = "d1", **fields: Any) -> Dataset:
     )
 
 
+def make_data_source(id: str = "c1", **fields: Any) -> DataSource:
+    base = {"name": "digits", "sourceKind": "huggingface", "source": "org/digits@main"}
+    return DataSource.parse({**make_base(id), **base, **fields})
+
+
+def make_dataset_of_source(id: str = "d2", source: str = "c1", **fields: Any) -> Dataset:
+    return make_dataset(id, annotations=[{"key": DATA_SOURCE, "value": source}], **fields)
+
+
 def make_model(id: str = "m1", **fields: Any) -> Model:
     base = {
         **make_base(id),
@@ -83,4 +94,13 @@ def make_audit(id: str = "u1", **fields: Any) -> Audit:
 
 def make_all_kinds() -> tuple[DyffEntity, ...]:
     """Return one entity of each kind that has a custom resource."""
-    return (make_model(), make_service(), make_session(), make_evaluation(), make_report(), make_audit())
+    return (
+        make_data_source(),
+        make_dataset_of_source(),
+        make_model(),
+        make_service(),
+        make_session(),
+        make_evaluation(),
+        make_report(),
+        make_audit(),
+    )

@@ -1,0 +1,1 @@
+"""Data sources: places outside the platform that datasets are made from."""

@@ -1,0 +1,26 @@
+"""Data sources from their create requests. A workflow fetches their files."""
+
+from collections.abc import Sequence
+
+from steelyard.api.entities.creation import NewEntity
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.errors import Invalid
+from steelyard.schema.data_source import DataSource, choosing
+from steelyard.schema.entities import AnyEntity
+from steelyard.schema.requests import DataSourceCreateRequest
+from steelyard.schema.source_addresses import source_address
+
+
+async def data_source(
+    context: RequestContext, request: DataSourceCreateRequest, new: NewEntity
+) -> Sequence[AnyEntity]:
+    address = source_address(request.sourceKind, request.source)
+    if new.references and not address.takes_token:
+        # The address of another server is the user's own, and a token would be sent wherever it points.
+        raise Invalid(
+            "secrets.source: a source on another server takes no token; one of the hub or of Zenodo by its name does",
+            field="secrets.source",
+        )
+    content = request.dump()
+    content.pop("files", None)
+    return [new.entity(DataSource, {**content, "annotations": choosing(request.files)})]

@@ -1,0 +1,30 @@
+"""DataSource: a Job fetches the files into storage; then it is Ready."""
+
+from datetime import datetime
+
+from steelyard.operator.attempts import ReconcileContext
+from steelyard.operator.children import Children
+from steelyard.operator.conditions import Phase, failed, history_of
+from steelyard.operator.desired import Desired
+from steelyard.operator.jobs import Step
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.workflows.common import common_decision, ended, single_step
+from steelyard.schema.source_addresses import source_address
+from steelyard.types import Json
+
+REASONS = frozenset({"FetchFailed", "BadImage", "Timeout", "NameConflict"})
+
+
+def reconcile(source: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
+    """Decide what should exist for a DataSource."""
+    context = ReconcileContext(source, children, now, settings)
+    if early := common_decision(context, "FetchFailed"):
+        return early
+    spec = source["spec"]
+    try:
+        source_address(spec["sourceKind"], spec.get("source"))
+    except ValueError as error:
+        return ended(context, failed("FetchFailed", f"spec.{error}"), history_of(source))
+    step = Step("run", "fetch_data_source", settings.step_deadline_seconds)
+    done = Phase("ready", "Ready", "the files are in storage")
+    return single_step(context, step, running="Fetching", done=done, default="FetchFailed", known=REASONS)

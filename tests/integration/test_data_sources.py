@@ -1,0 +1,156 @@
+"""Data sources on one machine: fetched by a Pod from servers that answer like the hub and like Zenodo."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from steelyard.client import Client
+from steelyard.client.errors import WorkflowFailed
+from steelyard.schema.egress import EgressPolicy
+from steelyard.steps.example import make_config
+from steelyard.steps.source_servers import COMMIT, RECORD, Place, hub_server, zenodo_server
+from tests.integration.conftest import Machine, machine_at
+from tests.integration.small import ACCOUNT
+
+pytestmark = pytest.mark.e2e
+
+ROWS = b"".join(b'{"question": "%d?", "label": %d}\n' % (number, number % 3) for number in range(500))
+FILES = {"README.md": b"# rows", "data/train.jsonl": ROWS, "data/test.csv": b"question,label\nhow?,1\n"}
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    with machine_at(tmp_path_factory.mktemp("sources") / "state") as machine:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("STEELYARD_EGRESS__SOURCES", '["http://127.0.0.1"]')
+            environment.setenv("STEELYARD_EGRESS__NETWORKS", '["127.0.0.0/8"]')
+            machine.up()
+        yield machine
+
+
+@pytest.fixture
+def hub() -> Iterator[Place]:
+    with hub_server(FILES) as place:
+        yield place
+
+
+def _source(client: Client, place: Place, **fields: Any) -> str:
+    source = f"{place.origin}/datasets/org/rows@main"
+    made = client.datasources.create(
+        account=ACCOUNT, name="rows", sourceKind="huggingface", source=source, **fields
+    )
+    return made.id
+
+
+@pytest.mark.timeout(600)
+def test_a_dataset_is_made_of_what_the_hub_has(machine: Machine, hub: Place, tmp_path: Path) -> None:
+    with machine.client() as client:
+        source = _source(client, hub, files=["data/"])
+        dataset = client.datasets.create(
+            account=ACCOUNT, name="train", dataSource=source, files=["data/train.jsonl"]
+        )
+        client.datasets.wait(dataset.id, timeout=300)
+        assert client.datasources.get(source).status == "Ready"
+        client.datasources.download(source, tmp_path / "source")
+        assert (tmp_path / "source/data/train.jsonl").read_bytes() == ROWS
+        assert not (tmp_path / "source/README.md").exists()
+        client.datasets.download(dataset.id, tmp_path / "dataset")
+    rows = pq.read_table(tmp_path / "dataset/data.parquet").to_pylist()
+    assert rows[499] == {"_index_": 499, "question": "499?", "label": 1}
+    assert any(path.endswith(f"resolve/{COMMIT}/data/train.jsonl") for path in hub.paths())
+
+
+@pytest.mark.timeout(600)
+def test_a_record_of_zenodo_is_fetched(machine: Machine, tmp_path: Path) -> None:
+    with zenodo_server({"test.csv": FILES["data/test.csv"]}) as zenodo, machine.client() as client:
+        source = client.datasources.create(
+            account=ACCOUNT, name="rows", sourceKind="zenodo", source=f"{zenodo.origin}/records/{RECORD}"
+        )
+        dataset = client.datasets.create(account=ACCOUNT, name="test", dataSource=source.id)
+        client.datasets.wait(dataset.id, timeout=300)
+        (path,) = client.datasets.download(dataset.id, tmp_path / "dataset")
+    assert pq.read_table(path).to_pylist() == [{"_index_": 0, "question": "how?", "label": 1}]
+
+
+@pytest.mark.timeout(600)
+def test_what_cannot_be_fetched_is_told_and_fails_what_waits_for_it(machine: Machine, hub: Place) -> None:
+    hub.branches = {"main": "e" * 40}
+    hub.files = {}
+    with machine.client() as client:
+        source = _source(client, hub)
+        dataset = client.datasets.create(account=ACCOUNT, name="none", dataSource=source)
+        with pytest.raises(WorkflowFailed):
+            client.datasets.wait(dataset.id, timeout=300)
+        failed = client.datasources.get(source)
+        assert (failed.status, failed.reason) == ("Error", "FetchFailed")
+        assert "no file" in (failed.message or "")
+        waiting = client.datasets.get(dataset.id)
+        assert (waiting.status, waiting.reason) == ("Error", "FailedDependency")
+
+
+@pytest.mark.timeout(600)
+def test_an_address_that_the_settings_do_not_allow_is_not_called(machine: Machine) -> None:
+    with machine.client() as client:
+        made = client.datasources.create(
+            account=ACCOUNT, name="rows", sourceKind="zenodo", source="https://example.org/records/7"
+        )
+        with pytest.raises(WorkflowFailed, match=r"egress\.sources"):
+            client.datasources.wait(made.id, timeout=300)
+
+
+@pytest.mark.timeout(300)
+def test_a_step_that_is_killed_begins_again_where_it_was_and_nothing_half_done_is_sealed(
+    tmp_path: Path,
+) -> None:
+    with hub_server({"a.csv": b"x\n1\n", "z.jsonl": ROWS}) as hub:
+        assert hub.store is not None
+        hub.store.hold = threading.Event()
+        first = _step(tmp_path, hub)
+        assert hub.store.halfway.wait(120), "the large file was never asked for"
+        first.kill()
+        first.wait()
+        output = tmp_path / "out"
+        assert (output / "a.csv").exists()
+        assert not (output / "z.jsonl").exists()
+        assert not (output / ".steelyard/manifest.json").exists()
+        hub.store.hold.set()
+        assert _step(tmp_path, hub).wait(120) == 0
+        asked = [path for path in hub.paths() if path.endswith("a.csv")]
+    assert (output / "z.jsonl").read_bytes() == ROWS
+    manifest = json.loads((output / ".steelyard/manifest.json").read_bytes())
+    assert {file["path"]: file["sha256"] for file in manifest["files"]} == {
+        "a.csv": hashlib.sha256(b"x\n1\n").hexdigest(),
+        "z.jsonl": hashlib.sha256(ROWS).hexdigest(),
+    }
+    assert len(asked) == 1, "what the first attempt has kept was fetched again"
+
+
+def _step(folder: Path, hub: Place) -> subprocess.Popen[bytes]:
+    """Start the step as the operator's Job does."""
+    spec = {
+        "name": "rows",
+        "sourceKind": "huggingface",
+        "source": f"{hub.origin}/datasets/org/rows",
+        "storage": {"output": f"file://{folder}/out"},
+    }
+    policy = EgressPolicy(hosts=("http://127.0.0.1",), networks=("127.0.0.0/8",))
+    config = make_config("fetch_data_source", "DataSource", spec, policy)
+    (folder / "config.json").write_text(config.model_dump_json())
+    command = [
+        sys.executable,
+        "-m",
+        "steelyard.steps.fetch_data_source",
+        "--config",
+        str(folder / "config.json"),
+    ]
+    environment = {**os.environ, "STEELYARD_TERMINATION_LOG": str(folder / "last-words")}
+    return subprocess.Popen(command, env=environment)

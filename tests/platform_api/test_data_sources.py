@@ -1,0 +1,134 @@
+"""Data sources, and the datasets that are made from them, as the API makes and refuses them."""
+
+import json
+
+import pytest
+
+from steelyard.schema.names import MANIFEST
+from steelyard.types import Json
+from tests.platform_api.world import SCHEMA, World, data_source, dataset
+
+
+def notes(entity: Json) -> dict[str, str]:
+    return {note["key"]: note["value"] for note in entity.get("annotations", [])}
+
+
+async def test_a_dataset_names_its_source_and_what_it_takes_of_it(world: World) -> None:
+    source = await world.created("datasources", **data_source(files=["data/*.csv"]))
+    assert json.loads(notes(source)["steelyard/files"]) == ["data/*.csv"]
+    made = await world.created("datasets", name="rows", dataSource=source["id"], files=["data/test.csv"])
+    assert made["status"] == "Created"
+    assert notes(made)["steelyard/data-source"] == source["id"]
+    assert notes(made)["steelyard/name-dataSource"] == "rows"
+    assert json.loads(notes(made)["steelyard/files"]) == ["data/test.csv"]
+    assert (made["artifacts"], made["schema"]) == (
+        [{"kind": "parquet", "path": "data.parquet", "digest": {}}],
+        {"arrowSchema": ""},
+    )
+    with_schema = await world.created("datasets", name="rows", dataSource=source["id"], schema=SCHEMA)
+    assert with_schema["schema"] == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"sourceKind": "ftp"}, "sourceKind"),
+        ({"sourceKind": "upload"}, "sourceKind"),
+        ({"source": None}, "source: is missing"),
+        ({"source": "../etc/passwd"}, "OWNER/NAME"),
+        ({"source": "org/rows@../x"}, "OWNER/NAME"),
+        ({"source": "https://user:word@huggingface.co/datasets/org/rows"}, "without a user"),
+        ({"source": "https://huggingface.co/datasets/org/rows?x=1"}, "a query"),
+        ({"sourceKind": "zenodo", "source": "org/rows"}, "number, the DOI or the URL"),
+    ],
+)
+async def test_a_source_that_cannot_be_fetched_is_refused(world: World, fields: Json, word: str) -> None:
+    request = {key: value for key, value in data_source(**fields).items() if value is not None}
+    response = await world.admin.post("/datasources", json={"account": "acme", **request})
+    assert response.status_code == 422, response.text
+    assert word in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sourceKind": "huggingface", "source": "squad"},
+        {"sourceKind": "huggingface", "source": "org/rows@refs/convert/parquet"},
+        {"sourceKind": "huggingface", "source": "hf://datasets/org/rows"},
+        {"sourceKind": "huggingface", "source": "https://huggingface.co/datasets/org/rows/tree/v1.0"},
+        {"sourceKind": "zenodo", "source": "7002"},
+        {"sourceKind": "zenodo", "source": "10.5281/zenodo.7002"},
+        {"sourceKind": "zenodo", "source": "https://doi.org/10.5281/zenodo.7002"},
+        {"sourceKind": "zenodo", "source": "https://zenodo.org/records/7002"},
+    ],
+)
+async def test_the_forms_of_an_address(world: World, fields: Json) -> None:
+    made = await world.created("datasources", **data_source(**fields))
+    assert made["source"] == fields["source"]
+
+
+async def test_a_dataset_has_files_or_a_source(world: World) -> None:
+    source = await world.created("datasources", **data_source())
+    refused = [
+        ({"name": "d"}, "artifacts"),
+        ({"name": "d", "artifacts": dataset()["artifacts"]}, "schema: is missing"),
+        (
+            {**dataset(), "dataSource": source["id"]},
+            "artifacts: should list the files to upload, and be empty",
+        ),
+        ({**dataset(), "files": ["*.csv"]}, "files: should stand beside dataSource"),
+        ({"name": "d", "dataSource": "0" * 32}, "dataSource: there is no DataSource"),
+        ({"name": "d", "dataSource": "x"}, "dataSource"),
+    ]
+    for fields, word in refused:
+        response = await world.admin.post("/datasets", json={"account": "acme", **fields})
+        assert response.status_code == 422, response.text
+        assert word in response.json()["detail"]
+
+
+async def test_a_source_that_failed_makes_no_dataset(world: World) -> None:
+    source = await world.created("datasources", **data_source())
+    await world.admin.put(f"/datasources/{source['id']}/terminate")
+    request = {"account": "acme", "name": "d", "dataSource": source["id"]}
+    response = await world.admin.post("/datasets", json=request)
+    assert response.status_code == 422
+    assert "is Terminated" in response.json()["detail"]
+
+
+async def test_who_deletes_a_source_is_told_of_its_datasets(world: World) -> None:
+    source = await world.created("datasources", **data_source())
+    made = await world.created("datasets", name="d", dataSource=source["id"])
+    answer = (await world.admin.put(f"/datasources/{source['id']}/delete")).json()
+    assert "used by 1 dataset" in answer["message"]
+    assert made["id"] in answer["message"]
+
+
+async def test_nothing_is_uploaded_to_a_dataset_of_a_source(world: World) -> None:
+    source = await world.created("datasources", **data_source())
+    made = await world.created("datasets", name="d", dataSource=source["id"])
+    uplink = await world.admin.get(f"/datasets/{made['id']}/upload/data.parquet")
+    finalized = await world.admin.post(f"/datasets/{made['id']}/finalize")
+    assert (uplink.status_code, finalized.status_code) == (422, 409)
+    assert (await world.admin.get(f"/datasets/{made['id']}")).json()["status"] == "Created"
+
+
+async def test_what_is_not_ready_is_not_handed_out(world: World) -> None:
+    source = await world.created("datasources", **data_source())
+    folder = f"datasources/{source['id']}"
+    await world.engines.store.put(f"{folder}/a.csv", b"x\n1\n")
+    await world.engines.store.put(f"{folder}/{MANIFEST}", b'{"files": [{"path": "a.csv", "sha256": "0"}]}')
+    assert (await world.admin.get(f"/{folder}/downlinks")).status_code == 409
+
+
+async def test_a_token_is_named_and_is_for_the_place_itself(world: World) -> None:
+    await world.admin.put("/accounts/acme/secrets/hub-token", json={"value": "hf_0123456789"})
+    made = await world.created("datasources", **data_source(secrets={"source": "hub-token"}))
+    assert notes(made)["steelyard/secret-source"] == "hub-token"
+    elsewhere = data_source(
+        source="https://hub.example.org/datasets/org/rows", secrets={"source": "hub-token"}
+    )
+    response = await world.admin.post("/datasources", json={"account": "acme", **elsewhere})
+    assert (response.status_code, response.json()["field"]) == (422, "secrets.source")
+    unknown = data_source(secrets={"source": "nothing"})
+    response = await world.admin.post("/datasources", json={"account": "acme", **unknown})
+    assert (response.status_code, response.json()["field"]) == (422, "secrets.source")
