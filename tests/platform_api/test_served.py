@@ -66,6 +66,7 @@ async def served(state: Path, clock: Callable[[], datetime] = now) -> AsyncItera
             b"secret",
             clock,
             random_id,
+            secret_keys=engines.secret_keys,
         )
         token = await bootstrap(accounts_database.accounts, "administrator", now())
         url = await stack.enter_async_context(serving(platform))

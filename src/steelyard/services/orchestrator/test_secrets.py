@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import SecretStr
@@ -18,7 +18,8 @@ from steelyard.kube.memory import Crash, CrashAt
 from steelyard.kube.resource import MODELS, SECRETS, Resource
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.names import namespace_of
-from steelyard.services.orchestrator.edge import NotYet
+from steelyard.services.orchestrator.cache import ResourceCache, slim
+from steelyard.services.orchestrator.edge import Edge, NotYet
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.services.orchestrator.secrets import WAITING
 from steelyard.services.orchestrator.test_edge import Bench as EdgeBench
@@ -231,6 +232,34 @@ async def test_whenever_it_dies_the_next_one_ends_with_one_secret_and_its_owner(
         else:
             break
     assert call > 5
+
+
+class CacheThatSeesAll:
+    """A cache that shows what the cluster has at this moment."""
+
+    def __init__(self, bench: EdgeBench) -> None:
+        self._bench = bench
+
+    def resources_of(self, id: str) -> list[dict[str, Any]]:
+        return [slim(model) for model in self._bench.models()]
+
+
+async def test_a_resource_that_the_cache_shows_already_gets_its_secret_whoever_died_before() -> None:
+    bench = edge_bench()
+
+    def die(verb: str, resource: Resource, name: str) -> None:
+        if (verb, resource.kind) == ("create", "Model"):
+            raise Crash
+
+    bench.cluster.after_call = die
+    with pytest.raises(Crash):
+        await bench.reconcile()
+    bench.cluster.after_call = None
+    assert "ownerReferences" not in secrets(bench)[0]["metadata"]
+    cache = cast("ResourceCache", CacheThatSeesAll(bench))
+    await Edge(bench.cluster, cache, bench, bench.settings, bench.secrets).reconcile("m1", START)
+    assert secrets(bench)[0]["metadata"]["ownerReferences"][0]["uid"] == bench.models()[0]["metadata"]["uid"]
+    assert bench.reports == [Status("Admitted")]
 
 
 async def test_an_api_that_is_away_fails_nothing() -> None:
