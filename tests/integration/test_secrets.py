@@ -4,8 +4,10 @@ import asyncio
 import base64
 import gzip
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -95,7 +97,7 @@ def hub() -> Iterator[Hub]:
         yield made
 
 
-def up(machine: Machine, hub: Hub, tmp_path: Path) -> None:
+def up(machine: Machine, hub: Hub, tmp_path: Path, *without: str) -> None:
     """Start the machine with the hub as its mirror, and tell traces and lineage to it."""
     settings = tmp_path / "steelyard.toml"
     settings.write_text(
@@ -104,7 +106,7 @@ def up(machine: Machine, hub: Hub, tmp_path: Path) -> None:
         f'[telemetry]\nopenlineage_url = "{hub.url}"\notlp_endpoint = "{hub.url}"\n'
         "[api]\naccess_log = true\n"
     )
-    start_detached(machine.state.path, Asked(settings=settings))
+    start_detached(machine.state.path, Asked(settings=settings, without=without))
 
 
 def create_model(client: Client, name: str = "gated") -> Model:
@@ -210,6 +212,48 @@ async def test_a_gated_model_is_fetched_and_its_token_is_found_nowhere(
     assert any(b"fetch_model" in body for body in hub.received)
     assert not any(form in body for body in hub.received for token in tokens for form in forms(token))
     assert (state / "pki" / "secret-keys").stat().st_mode & 0o777 == 0o600
+
+
+def until_waiting(client: Client, id: str) -> Model:
+    """The model, once it says what it waits for."""
+    until = time.monotonic() + 120
+    while (model := client.models.get(id)).reason is None:
+        assert time.monotonic() < until, model
+        time.sleep(0.1)
+    return model
+
+
+def test_a_deleted_secret_is_waited_for_and_read_again_with_a_rotated_key(
+    machine: Machine, hub: Hub, tmp_path: Path
+) -> None:
+    # Nothing is admitted yet.
+    up(machine, hub, tmp_path, "orchestrator")
+    with machine.client() as client:
+        client.secrets.set(ACCOUNT, "hub-token", TOKEN)
+        client.secrets.set(ACCOUNT, "other", TOKEN)
+        before = {secret.name: secret for secret in client.secrets.list(ACCOUNT)}
+        model = create_model(client)
+        client.secrets.delete(ACCOUNT, "hub-token")
+    machine.down()
+    keys = machine.state.secret_keys
+    old = keys.read_text()
+    keys.write_text(f"{base64.b64encode(os.urandom(32)).decode()}\n{old}")
+    up(machine, hub, tmp_path)
+    with machine.client() as client:
+        waiting = until_waiting(client, model.id)
+        assert (waiting.status, waiting.reason) == ("Created", "WaitingForSecret")
+        assert waiting.message == "secrets.source: account research has no secret hub-token; it is waited for"
+        # Everything is encrypted with the new key by now, so the old one may go.
+        (other,) = client.secrets.list(ACCOUNT)
+        assert other.created == before["other"].created
+        assert other.fingerprint != before["other"].fingerprint
+        machine.down()
+        keys.write_text(keys.read_text().splitlines()[0])
+    up(machine, hub, tmp_path)
+    with machine.client() as client:
+        assert client.secrets.set(ACCOUNT, "other", TOKEN).fingerprint == other.fingerprint
+        client.secrets.set(ACCOUNT, "hub-token", TOKEN)
+        client.models.wait(model.id, timeout=120)
 
 
 async def test_the_image_of_a_private_registry_is_pulled_with_a_secret(machine: Machine) -> None:

@@ -16,13 +16,14 @@ from steelyard.accounts.database import Claims
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.kube.memory import Crash
-from steelyard.kube.resource import Resource
+from steelyard.kube.resource import SECRETS, Resource
 from steelyard.schema.base import DyffEntity
-from steelyard.services.simulation.entities import make_dataset, make_evaluation, make_service
+from steelyard.services.orchestrator.test_secrets import Values
+from steelyard.services.simulation.entities import ACCOUNT, make_dataset, make_evaluation, make_service
 from steelyard.services.simulation.platform import QUICK, Bench, until
 from steelyard.sqlite import DatabaseError
 
-EVALUATION = make_evaluation()
+EVALUATION = make_evaluation(annotations=[{"key": "steelyard/secret-provider", "value": "key"}])
 SETTINGS = QUICK.model_copy(update={"keep_seconds": 0})
 
 
@@ -87,6 +88,7 @@ def doomed(bench: Bench, doom: Doom) -> Bench:
         Doomed(bench.log, {"publish"}, doom),
         bench.cluster,
         SETTINGS,
+        secrets=bench.secrets,
     )
 
 
@@ -107,6 +109,7 @@ async def live(bench: Bench, end: Callable[[Bench, DyffEntity], Awaitable[None]]
     async def admitted() -> bool:
         said = await bench.status("e1") == "Admitted"
         assert not said or bench.resource(EVALUATION), "it was said before it was so"
+        assert not said or len(bench.cluster.store.objects(SECRETS)) == 1, "its Pods would wait for it"
         return said
 
     async def over() -> bool:
@@ -132,7 +135,8 @@ async def test_between_any_two_effects(
 async def _one_life(number: int, end: Callable[[Bench, DyffEntity], Awaitable[None]], status: str) -> bool:
     """Return whether it came to die."""
     accounts_database, doom = await open_accounts_database("memory:"), Doom(number)
-    bench = Bench(accounts_database.claims, Quotas(QuotaSettings()), settings=SETTINGS)
+    secrets = Values({(ACCOUNT, "key"): "value"})
+    bench = Bench(accounts_database.claims, Quotas(QuotaSettings()), settings=SETTINGS, secrets=secrets)
     bench.aggregate()
     first = doomed(bench, doom).start()
     first.add_done_callback(lambda _: _succeed(bench))
@@ -140,6 +144,7 @@ async def _one_life(number: int, end: Callable[[Bench, DyffEntity], Awaitable[No
         await live(bench, end)
         assert await bench.status("e1") == status
         assert bench.creations(EVALUATION) == 1
+        assert bench.cluster.store.objects(SECRETS) == [], "a value outlives its workflow"
         assert (await bench.reports("e1")).count(("Admitted", None)) <= 2
     finally:
         with suppress(BaseException):
@@ -152,7 +157,9 @@ async def _one_life(number: int, end: Callable[[Bench, DyffEntity], Awaitable[No
 async def test_claims_that_cannot_be_written_end_the_orchestrator() -> None:
     """The orchestrator starts anew, as with every failure of an engine; it does not try again for ever."""
     accounts_database = await open_accounts_database("memory:")
-    bench = Bench(cast(Claims, Full(accounts_database.claims)), Quotas(QuotaSettings()), settings=SETTINGS)
+    secrets = Values({(ACCOUNT, "key"): "value"})
+    claims = cast(Claims, Full(accounts_database.claims))
+    bench = Bench(claims, Quotas(QuotaSettings()), settings=SETTINGS, secrets=secrets)
     bench.aggregate()
     running = bench.start()
     try:
