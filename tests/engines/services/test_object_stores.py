@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 
 from steelyard.api.settings import ApiSettings
+from steelyard.hosted.book import Book
+from steelyard.hosted.ledger import Ledger, Spent, Tokens
 from steelyard.local.config import check_engines
 from steelyard.schema.names import MANIFEST
 from steelyard.settings import load
@@ -29,6 +31,7 @@ from tests.platform_api.world import dataset, make_engines, make_world
 KIND = chosen()
 AREA = Area("5eed", "nonce")
 PART = b"x" * 3_000_000
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -62,6 +65,27 @@ def test_a_bucket_answers_as_a_folder_and_as_memory_do(operations: Sequence[Oper
         assert await store_outcomes(open_store(f"{os.environ[KIND.variable]}/{name}"), operations) == expected
 
     asyncio.run(compare())
+
+
+async def test_writers_of_a_spending_ledger_are_in_one_order(store: Store) -> None:
+    """Every call of every writer counts once, whoever was first."""
+    writers, calls = 4, 15
+
+    async def write(writer: str) -> None:
+        book = Book(store)
+        await book.open()
+        for _ in range(calls):
+            added = False
+            while not added:
+                last = book.last or Ledger(NOON.date())
+                added = await book.add(last.after(writer, Spent(1, Tokens(1, 2)), Tokens(), NOON))
+
+    await asyncio.gather(*(write(f"writer-{number}") for number in range(writers)))
+    book = Book(store)
+    await book.open()
+    assert book.last
+    assert book.last.number == book.last.total.calls == writers * calls
+    assert set(book.last.holds) == {f"writer-{number}" for number in range(writers)}
 
 
 async def test_an_upload_becomes_final(store: Store) -> None:
