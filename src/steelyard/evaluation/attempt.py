@@ -91,7 +91,8 @@ class Attempt:
             progress = self._progress
             if progress.stopped is not None:
                 message = f"{progress.stopped.message}; {progress.done} of {progress.total} rows are done"
-                raise EvaluationFailed("CapReached", message, permanent=False)
+                permanent = progress.stopped.cap == "service"
+                raise EvaluationFailed(progress.stopped.code, message, permanent=permanent)
         # Answers are paid for: whatever ended the attempt, those in memory are written before it raises.
         except BaseExceptionGroup as group:
             await self._keep_answers(error := _first(group))

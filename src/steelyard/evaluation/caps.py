@@ -53,10 +53,12 @@ class Others:
 
 @dataclass(frozen=True)
 class ReachedCap:
-    """The cap at which an attempt stops."""
+    """The cap at which an attempt stops: one of the run, or of the service that it asks."""
 
-    cap: Literal["tokens", "cost", "seconds"]
+    cap: Literal["tokens", "cost", "seconds", "service"]
     message: str
+    code: str = "CapReached"
+    """Reason of the end. An end that the service has said is the same for every other attempt."""
 
 
 @dataclass(frozen=True)

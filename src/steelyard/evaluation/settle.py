@@ -18,6 +18,7 @@ from steelyard.evaluation.parts import RETRIED, Finished, RowError
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.progress import Progress
 from steelyard.evaluation.retry import RetryPolicy
+from steelyard.evaluation.service_stops import stop_in
 from steelyard.evaluation.shape import Malformed
 
 MALFORMED_TRIES = 3
@@ -66,6 +67,10 @@ class Settler:
         match outcome:
             case bytes():
                 self._answered(work, address, outcome)
+            case Failure(fault=Fault.REFUSED) if (stop := stop_in(outcome)) is not None:
+                self.meter.answered(self._wasted(outcome.answer))
+                self._note(work, address, outcome)
+                self.backlog.stop(stop)
             case Failure(fault=Fault.REFUSED):
                 # A refusal usually costs nothing; one whose answer was read to its end, such as one too long,
                 # may tell its tokens.

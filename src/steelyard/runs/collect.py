@@ -30,7 +30,8 @@ from steelyard.runs.spending.accounts import MODEL, accounts, check_prices, othe
 from steelyard.storage.store import ObjectMissing, StorageError, StorageFull
 from steelyard.types import JsonValue
 
-CAP_REACHED = "CapReached"
+CAPS_REACHED = frozenset({"CapReached", "SpendCapReached"})
+"""Reasons of an end at a cap: of the run, or of the service that it asks."""
 
 
 @contextmanager
@@ -80,7 +81,7 @@ async def collect(resolved: ResolvedRequest, context: RunContext) -> RunResult:
         manifest, resumed = await _answers(resolved, plan, context)
     except EvaluationFailed as error:
         # A cap that is reached is an end that the user asked for: a result without a report, and no error.
-        if error.code == CAP_REACHED:
+        if error.code in CAPS_REACHED:
             spent = await spending_of(resolved)
             return RunResult(resolved.folder, None, stopped=error.message, spending=spent)
         raise

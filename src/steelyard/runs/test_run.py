@@ -26,6 +26,7 @@ from steelyard.runs.resolve import resolve
 from steelyard.runs.run import run
 from steelyard.runs.scores import score_again
 from steelyard.storage.files import FileStore
+from steelyard.types import JsonValue
 
 
 def refused(number: int) -> Callable[[str], Any]:
@@ -175,6 +176,24 @@ async def test_a_cap_stops_a_run_that_can_go_on(tmp_path: Path) -> None:
         assert len(server.bodies) <= 20
         assert (await run(request, tmp_path / "run")).exit_code == 0
     assert len(server.bodies) == 60
+
+
+async def test_a_cap_of_the_service_stops_a_run_that_can_go_on(tmp_path: Path) -> None:
+    prompts, calls, most = write_prompts(tmp_path / "p.parquet", 60), 0, 20
+    stop = {"type": "service_stopped", "code": "SpendCapReached", "message": "the cap of 5 USD is reached"}
+
+    def answer(prompt: str) -> JsonValue:
+        nonlocal calls
+        calls += 1
+        return prompt if calls <= most else web.json_response({"error": stop}, status=402)
+
+    async with endpoint(answer) as server:
+        request = make_request(prompts, server.url, limits=Limits(concurrency=4))
+        result = await run(request, tmp_path / "run")
+        assert (result.exit_code, result.manifest) == (4, None)
+        assert result.stopped == "the cap of 5 USD is reached; 20 of 60 rows are done"
+        most = 100
+        assert (await run(request, tmp_path / "run")).exit_code == 0
 
 
 async def test_a_refused_row_is_recorded_and_the_rest_done(tmp_path: Path) -> None:
