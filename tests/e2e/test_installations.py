@@ -104,6 +104,7 @@ CALLS = (
     Call("runners remove llama.cpp"),
     Call("secret delete hub-token --account me"),
     Call("secret list --account me"),
+    Call("spend"),
     Call("secret set hub-token --account me --file entities.yaml"),
     Call("serve empty", base="local", evaluation="local"),
     Call("status", base="local"),

@@ -23,11 +23,12 @@ from steelyard.api.http.app import Platform, make_app
 from steelyard.api.http.serve import serve
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.open import open_log
+from steelyard.schema.egress import EgressSettings
 from steelyard.schema.ids import random_id
 from steelyard.storage.store import open_store
 from steelyard.types import Json
 from steelyard.views.open import open_view
-from tests.platform_api.world import Engines, model, running_services
+from tests.platform_api.world import NO_EGRESS, Engines, model, running_services
 
 if TYPE_CHECKING:
     from dyff.client import Client
@@ -49,7 +50,9 @@ class Served:
 
 
 @asynccontextmanager
-async def served(state: Path, clock: Callable[[], datetime] = now) -> AsyncIterator[Served]:
+async def served(
+    state: Path, clock: Callable[[], datetime] = now, egress: EgressSettings = NO_EGRESS
+) -> AsyncIterator[Served]:
     accounts_database = await open_accounts_database(f"sqlite:{state}/accounts.db")
     log, view = await open_log(f"sqlite:{state}/log.db"), await open_view(f"sqlite:{state}/view.db")
     engines = Engines(log, view, accounts_database, open_store(f"file://{state}/storage"))
@@ -67,6 +70,7 @@ async def served(state: Path, clock: Callable[[], datetime] = now) -> AsyncItera
             clock,
             random_id,
             secret_keys=engines.secret_keys,
+            egress=egress,
         )
         token = await bootstrap(accounts_database.accounts, "administrator", now())
         url = await stack.enter_async_context(serving(platform))

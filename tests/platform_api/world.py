@@ -28,6 +28,7 @@ from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, Message
 from steelyard.schema.account import AccessGrant, Identity
 from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus, command_time
+from steelyard.schema.egress import EgressSettings
 from steelyard.schema.ids import random_id
 from steelyard.services.aggregator.aggregator import run_aggregator
 from steelyard.services.sinks.view import run_view_sink
@@ -36,6 +37,7 @@ from steelyard.types import Json
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import View
 
+NO_EGRESS = EgressSettings()
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 _numbers = count()
 
@@ -142,6 +144,7 @@ async def make_world(
     replicas: Replicas | None = None,
     new_id: Callable[[], str] = random_id,
     backup: Backup | None = None,
+    egress: EgressSettings = NO_EGRESS,
 ) -> AsyncIterator[World]:
     """Run the API with its services; with `services=False` no command is applied, and all stay in the outbox."""
     made = engines or await make_engines()
@@ -156,6 +159,7 @@ async def make_world(
         made.clock,
         new_id,
         backup=backup,
+        egress=egress,
         secret_keys=made.secret_keys,
     )
     app = make_app(platform, replicas)

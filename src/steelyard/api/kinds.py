@@ -21,6 +21,7 @@ from steelyard.api.families.creation import family
 from steelyard.api.families.routes import family_routes
 from steelyard.api.http.routing import Route
 from steelyard.api.inference_services.creation import inference_service
+from steelyard.api.inference_services.spending import service_routes
 from steelyard.api.inference_sessions.creation import inference_session
 from steelyard.api.inference_sessions.routes import session_routes
 from steelyard.api.methods.creation import method
@@ -66,7 +67,7 @@ KINDS = (
     Kind("Module", module, uploads=True, downloads=True),
     Kind("OCIArtifact", artifact, own_routes=artifact_routes),
     Kind("Model", model, uploads=True, workflow=True),
-    Kind("InferenceService", inference_service, workflow=True),
+    Kind("InferenceService", inference_service, workflow=True, own_routes=service_routes),
     Kind(
         "InferenceSession",
         inference_session,

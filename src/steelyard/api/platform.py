@@ -1,7 +1,7 @@
 """The parts of one API process: the engines that it is given, and what it builds on them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +23,7 @@ from steelyard.api.settings import ApiSettings
 from steelyard.api.workflows.pod_logs import FolderPodLogs, PodLogs
 from steelyard.broker.log import Log, Record
 from steelyard.figures import Figures
+from steelyard.schema.egress import EgressSettings
 from steelyard.storage.store import Store
 from steelyard.types import Json
 from steelyard.views.view import View
@@ -60,6 +61,8 @@ class Platform:
     backup: Backup | None = None
     secret_keys: SecretKeys | None = None
     """Keys that encrypt secrets; without them no secret can be stored."""
+    egress: EgressSettings = field(default_factory=EgressSettings)
+    """Addresses outside that may be called."""
 
 
 class Api:

@@ -26,6 +26,7 @@ from steelyard.cli import (
     serve,
     service,
     sign,
+    spend,
     teams,
     transfer,
     up,
@@ -70,6 +71,7 @@ app.add_typer(quotas.quota, name="quota")
 app.add_typer(secrets.secret, name="secret")
 app.add_typer(teams.team, name="team")
 app.add_typer(log.log, name="log")
+app.command()(spend.spend)
 app.command()(restore.restore)
 app.command()(move.export)
 app.command("import")(move.import_)

@@ -16,6 +16,7 @@ from steelyard.client.collections import (
     Collection,
     Datasets,
     Families,
+    InferenceServices,
     InferenceSessions,
     PipelineRuns,
     Quotas,
@@ -40,12 +41,14 @@ from steelyard.schema.base import DocumentationBase, DyffEntity
 from steelyard.schema.curve import Curve
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.family import Family
+from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.oci_artifact import OCIArtifact
 from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.quota import StoredQuota
 from steelyard.schema.safety_case import SafetyCase
 from steelyard.schema.score import Score
+from steelyard.schema.spending import ServiceSpending
 
 E = TypeVar("E", bound=DyffEntity)
 A = TypeVar("A", bound=type)
@@ -161,6 +164,14 @@ class AsyncDatasets(AsyncUploaded[Dataset]):
 
     async def create_from_parquet(self, *files: Path | str, account: str, name: str, **more: Any) -> Dataset:
         return await self.create_from_folder(by_name(files), account=account, name=name, **more)
+
+
+@documented_by(InferenceServices)
+class AsyncInferenceServices(AsyncCollection[InferenceService]):
+    """Servers of models, and hosted models of providers."""
+
+    async def spending(self, id: str) -> ServiceSpending:
+        return await self._transport.send(self._calls.spending(id))
 
 
 @documented_by(InferenceSessions)

@@ -30,6 +30,7 @@ from steelyard.schema.quota import StoredQuota
 from steelyard.schema.safety_case import SafetyCase
 from steelyard.schema.score import Score
 from steelyard.schema.secrets import Secret
+from steelyard.schema.spending import ServiceSpending
 
 E = TypeVar("E", bound=DyffEntity | Account | QuarantinedEntity | StoredQuota)
 Fields = Mapping[str, Any]
@@ -128,6 +129,9 @@ class Calls(Generic[E]):
 
     def progress(self, id: str) -> Call[WorkflowProgress]:
         return Call("GET", self.of(id, "progress"), WorkflowProgress)
+
+    def spending(self, id: str) -> Call[ServiceSpending]:
+        return Call("GET", self.of(id, "spending"), ServiceSpending)
 
     def logs(self, id: str, since: str | None, limit: int) -> Call[WorkflowLogsResponse]:
         params = query_params({"since": since, "limit": limit})

@@ -13,6 +13,7 @@ from steelyard.client.async_collections import (
     AsyncCollection,
     AsyncDatasets,
     AsyncFamilies,
+    AsyncInferenceServices,
     AsyncInferenceSessions,
     AsyncPipelineRuns,
     AsyncQuarantine,
@@ -30,6 +31,7 @@ from steelyard.client.collections import (
     Collection,
     Datasets,
     Families,
+    InferenceServices,
     InferenceSessions,
     PipelineRuns,
     Quarantine,
@@ -94,7 +96,7 @@ class Client:
         self.modules = Uploaded(Calls("modules", Module), transport)
         self.artifacts = Artifacts(Calls("artifacts", OCIArtifact), transport)
         self.models = Uploaded(Calls("models", Model), transport)
-        self.inferenceservices = Collection(Calls("inferenceservices", InferenceService), transport)
+        self.inferenceservices = InferenceServices(Calls("inferenceservices", InferenceService), transport)
         self.inferencesessions = InferenceSessions(Calls("inferencesessions", InferenceSession), transport)
         self.evaluations = Collection(Calls("evaluations", Evaluation), transport)
         self.reports = Collection(Calls("reports", Report), transport)
@@ -158,7 +160,9 @@ class AsyncClient:
         self.modules = AsyncUploaded(Calls("modules", Module), transport)
         self.artifacts = AsyncArtifacts(Calls("artifacts", OCIArtifact), transport)
         self.models = AsyncUploaded(Calls("models", Model), transport)
-        self.inferenceservices = AsyncCollection(Calls("inferenceservices", InferenceService), transport)
+        self.inferenceservices = AsyncInferenceServices(
+            Calls("inferenceservices", InferenceService), transport
+        )
         self.inferencesessions = AsyncInferenceSessions(
             Calls("inferencesessions", InferenceSession), transport
         )

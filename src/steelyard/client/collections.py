@@ -28,12 +28,14 @@ from steelyard.schema.base import DocumentationBase, DyffEntity
 from steelyard.schema.curve import Curve
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.family import Family
+from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.oci_artifact import OCIArtifact
 from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.quota import StoredQuota
 from steelyard.schema.safety_case import SafetyCase
 from steelyard.schema.score import Score
+from steelyard.schema.spending import ServiceSpending
 
 E = TypeVar("E", bound=DyffEntity)
 WAIT_SECONDS = 3600.0
@@ -175,6 +177,14 @@ class Datasets(Uploaded[Dataset]):
     def create_from_parquet(self, *files: Path | str, account: str, name: str, **more: Any) -> Dataset:
         """Create a dataset of Parquet files under their own names. `more` are arguments of `create_from_folder`."""
         return self.create_from_folder(by_name(files), account=account, name=name, **more)
+
+
+class InferenceServices(Collection[InferenceService]):
+    """Servers of models, and hosted models of providers."""
+
+    def spending(self, id: str) -> ServiceSpending:
+        """Return what a hosted model has cost, over all its sessions and evaluations."""
+        return self._transport.send(self._calls.spending(id))
 
 
 class InferenceSessions(Collection[InferenceSession]):

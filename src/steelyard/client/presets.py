@@ -8,6 +8,7 @@ from typing import Literal
 from steelyard.client.errors import MissingPackage
 from steelyard.schema.base import EntityIdentifier
 from steelyard.schema.data import DataSchema, SchemaAdapter
+from steelyard.schema.hosted_model import IMAGE_HOST, IMAGE_NAME, HostedModel
 from steelyard.schema.inference_service import (
     ContainerImageSource,
     InferenceInterface,
@@ -106,6 +107,22 @@ def mock(*arguments: str) -> InferenceServiceRunner:
         image=_image("runner-mock"),
         args=list(arguments),
         resources=ModelResources(cpu="50m", memory="128Mi"),
+    )
+
+
+def hosted(base_url: str, model: str, **limits: JsonValue) -> InferenceServiceRunner:
+    """Asks a model of a provider, at its OpenAI-compatible endpoint, such as https://HOST/v1.
+
+    `limits` are fields of `steelyard.schema.hosted_model.HostedModel`, such as `requests_per_minute=60`,
+    `cost_total="5.00"`, `input_price="0.15"` and `output_price="0.60"` (money per million tokens). The service that has
+    this runner names the provider's key: `secrets={"provider": NAME}`. Raises pydantic.ValidationError.
+    """
+    endpoint = HostedModel.model_validate({"base_url": base_url, "model": model, **limits})
+    return InferenceServiceRunner(
+        kind="container",
+        image=ContainerImageSource(host=IMAGE_HOST, name=IMAGE_NAME, digest=ANY_DIGEST),
+        args=endpoint.arguments(),
+        resources=ModelResources(cpu="50m", memory="256Mi"),
     )
 
 

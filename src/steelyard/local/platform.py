@@ -193,6 +193,7 @@ async def _serve(  # noqa: PLR0913 (what its caller decides)
         backup=Backup(opened.backup),
         figures=opened.figures,
         secret_keys=keys,
+        egress=settings.egress,
     )
 
     async def say(url: str) -> None:

@@ -18,7 +18,11 @@ from steelyard.schema.locations import complete_location
 from steelyard.schema.steps import ResourceRef, StepConfig, epoch
 from steelyard.types import Json, mapping
 
-PURPOSES: dict[str, Purpose] = {"fetch_data_source": "sources", "fetch_model": "sources"}
+PURPOSES: dict[str, Purpose] = {
+    "fetch_data_source": "sources",
+    "fetch_model": "sources",
+    "hosted_model": "services",
+}
 """Steps that call addresses outside, and the list of the settings that says which."""
 OF_SOURCES = frozenset({"fetch_data_source", "ingest_dataset"})
 """Steps that take files of data sources, of which there may be many or large ones."""

@@ -42,13 +42,16 @@ def step_container(name: str, module: str, settings: OperatorSettings, secret: s
         "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True},
+            CONFIG_MOUNT,
             {"name": "tmp", "mountPath": "/tmp"},
         ],
     }
     if secret:
         container["envFrom"] = [{"secretRef": {"name": secret}}]
     return container
+
+
+CONFIG_MOUNT: Json = {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True}
 
 
 def step_volumes(config_map: str) -> list[Json]:

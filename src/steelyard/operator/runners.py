@@ -1,16 +1,18 @@
 """The container that serves a model, from a runner in a manifest: image, command, arguments, readiness.
 
 The image belongs to whoever the command belongs to. A mock runs a program of ours, so it runs in our image, whatever
-image its runner names (clients of the published API have to name one). The command of a runner kind, such as vLLM's,
+image its runner names (clients of the published API have to name one). A hosted model has an image of no content: its
+name says that a program of ours asks a provider. The command of a runner kind, such as vLLM's,
 runs in the runner's image, which has to contain it; `steelyard.runners` says what the kinds are.
 """
 
 from dataclasses import dataclass
 
-from steelyard.operator.pods import CONTAINER_SECURITY, POD_IP
+from steelyard.operator.pods import CONFIG_FILE, CONTAINER_SECURITY, POD_IP
 from steelyard.operator.settings import OperatorSettings
 from steelyard.runners.kind import RunnerKind, Serving
 from steelyard.runners.table import kind_of_runner
+from steelyard.schema.hosted_model import HostedModelFault, hosted_model, is_hosted
 from steelyard.schema.quantity import amount
 from steelyard.types import Json, mapping, sequence
 
@@ -39,6 +41,12 @@ def runner_fault(service: Json) -> RunnerFault | None:
         return RunnerFault(
             "NotImplemented", f"runner.kind: {runner['kind']} is not implemented; there are {served}"
         )
+    if is_hosted(runner):
+        try:
+            hosted_model(runner)
+        except HostedModelFault as fault:
+            return RunnerFault("BadRequest", f"runner.{fault}")
+        return None
     if runner["kind"] != "mock" and runner.get("imageRef"):
         return RunnerFault(
             "BadImage", "runner.imageRef: is resolved by the platform; a manifest names an image"
@@ -149,9 +157,11 @@ def gpu_resource(hardware: str) -> str:
 
 def _command(service: Json) -> tuple[list[str], list[str]]:
     runner = service["runner"]
+    listen = ["--host", "$(POD_IP)", "--port", str(PORT)]
     match runner["kind"]:
+        case _ if is_hosted(runner):
+            return ["python", "-m", "steelyard.steps.hosted_model"], ["--config", CONFIG_FILE, *listen]
         case "mock":
-            listen = ["--host", "$(POD_IP)", "--port", str(PORT)]
             return ["python", "-m", "steelyard.steps.mock_inference_service"], [
                 *listen,
                 *sequence(runner, "args"),
@@ -165,6 +175,8 @@ def _command(service: Json) -> tuple[list[str], list[str]]:
 def _image(runner: Json, settings: OperatorSettings) -> str:
     if runner["kind"] == "mock":
         return settings.images.mock
+    if is_hosted(runner):
+        return settings.images.steps
     image = runner["image"]
     return f"{image['host']}/{image['name']}@{image['digest']}"
 

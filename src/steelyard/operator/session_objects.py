@@ -2,9 +2,19 @@
 
 from steelyard.operator.jobs import child_metadata, config_map, step_config
 from steelyard.operator.names import OWNER, child_name
-from steelyard.operator.pods import CONTAINER_SECURITY, POD_IP, pod_spec, step_container, step_volumes
+from steelyard.operator.pods import (
+    CONFIG_MOUNT,
+    CONTAINER_SECURITY,
+    POD_IP,
+    pod_spec,
+    secrets_volume,
+    step_container,
+    step_volumes,
+    with_secrets,
+)
 from steelyard.operator.runners import PORT, data_mounts, mounts, runner_container, volumes
 from steelyard.operator.settings import OperatorSettings
+from steelyard.schema.hosted_model import is_hosted
 from steelyard.types import Json, mapping
 
 IDENTITY_PORT = 8001
@@ -13,8 +23,9 @@ IDENTITY_PORT = 8001
 def session_objects(session: Json, settings: OperatorSettings) -> tuple[Json, ...]:
     """Make a session's objects, in the order in which they must be created."""
     metadata = child_metadata(session, child_name(session["metadata"]["name"]), "session")
+    hosted = is_hosted(session["spec"]["inferenceService"]["runner"])
     return (
-        config_map(metadata, step_config(session, "fetch_volume", settings)),
+        config_map(metadata, step_config(session, "hosted_model" if hosted else "fetch_volume", settings)),
         _service(session, metadata),
         _deployment(session, metadata, settings),
     )
@@ -43,7 +54,14 @@ def _deployment(session: Json, metadata: Json, settings: OperatorSettings) -> Js
         init = {"initContainers": [fetch]}
     pull = mapping(session["spec"], "secrets").get("imagePull")
     credentials = {"imagePullSecrets": [{"name": pull}]} if pull else {}
-    containers = [runner_container(service, settings), _identity(session, settings)]
+    container, own_volumes = runner_container(service, settings), volumes(runner)
+    if is_hosted(runner):
+        container = _hosted(container, secret)
+        # No runner but ours gets the provider's key, whatever the service names.
+        if provider := mapping(session["spec"], "secrets").get("provider"):
+            container = with_secrets(container)
+            own_volumes = [secrets_volume({"provider": provider})]
+    containers = [container, _identity(session, settings)]
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -55,7 +73,7 @@ def _deployment(session: Json, metadata: Json, settings: OperatorSettings) -> Js
                 "metadata": {"labels": metadata["labels"]},
                 "spec": pod_spec(
                     containers,
-                    [*step_volumes(metadata["name"]), *volumes(runner)],
+                    [*step_volumes(metadata["name"]), *own_volumes],
                     **init,
                     **credentials,
                     terminationGracePeriodSeconds=10,
@@ -63,6 +81,12 @@ def _deployment(session: Json, metadata: Json, settings: OperatorSettings) -> Js
             },
         },
     }
+
+
+def _hosted(container: Json, secret: str | None) -> Json:
+    """Give the runner of a hosted model what a step gets: its configuration, and the way to the ledger in storage."""
+    mounted = {**container, "volumeMounts": [CONFIG_MOUNT, *container["volumeMounts"]]}
+    return mounted | ({"envFrom": [{"secretRef": {"name": secret}}]} if secret else {})
 
 
 def _identity(session: Json, settings: OperatorSettings) -> Json:

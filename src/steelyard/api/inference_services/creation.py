@@ -7,8 +7,10 @@ from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.references import foreign_model, resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
+from steelyard.egress.policy import EgressRefused, check_url
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.entities import AnyEntity
+from steelyard.schema.hosted_model import HostedModelFault, hosted_model, is_hosted
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.model import Model
 from steelyard.schema.module import Module
@@ -27,12 +29,30 @@ async def inference_service(
     return [new.entity(InferenceService, content)]
 
 
+def _check_hosted(context: RequestContext, request: InferenceServiceCreateRequest) -> None:
+    """Raise Invalid for a hosted model that is wrong, or whose provider may not be called from here."""
+    runner = request.runner.dump() if request.runner else {}
+    if not is_hosted(runner):
+        return
+    try:
+        model = hosted_model(runner)
+    except HostedModelFault as error:
+        raise Invalid(f"runner.{error}", field=f"runner.{error.field}") from error
+    if request.builder is not None:
+        raise Invalid("builder: a hosted model has none", field="builder")
+    try:
+        check_url(context.api.platform.egress.policy("services"), model.base_url, "runner.args: --base-url")
+    except EgressRefused as error:
+        raise Invalid(str(error), field="runner.args") from error
+
+
 async def _resolve_runner(
     context: RequestContext, request: InferenceServiceCreateRequest, content: dict[str, Any]
 ) -> None:
     """Write into `content` the ids of what the runner mounts. Raises Invalid."""
     if request.runner is None:
         return
+    _check_hosted(context, request)
     if (image := request.runner.imageRef) is not None:
         field = "runner.imageRef"
         raise Invalid(

@@ -18,7 +18,7 @@ from steelyard.types import Json, mapping
 CLIENT_SUCCEEDED = "ClientSucceeded"
 REASONS = frozenset(
     {"ClientFailed", "OutputInvalid", "BadRequest", "BadImage", "Timeout", "SessionFailed", "SessionEnded",
-     "NameConflict", "NotImplemented"}
+     "NameConflict", "NotImplemented", "SpendCapReached", "ProviderRefused"}
 )  # fmt: skip
 
 

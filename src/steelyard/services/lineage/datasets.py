@@ -15,6 +15,7 @@ from steelyard.schema.dataset import Dataset
 from steelyard.schema.dependencies import data_source_of
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.evaluation import Evaluation
+from steelyard.schema.hosted_model import SPENDING
 from steelyard.services.orchestrator.manifest import KUBE, Unresolvable, manifest
 
 _KINDS = {plural: kind for kind, plural in PLURALS.items()}
@@ -38,7 +39,9 @@ def files_of(entity: DyffEntity, storage: str) -> tuple[list[Files], list[Files]
     except Unresolvable:
         return [], []  # it fails for that, and nothing is read or written
     places: Mapping[str, str] = spec["inputs"]
-    inputs = [_files(place, storage) for place in sorted(set(places.values()))]
+    # The ledger of what a service has spent is no data of its evaluations.
+    read = {place for name, place in places.items() if name != SPENDING}
+    inputs = [_files(place, storage) for place in sorted(read)]
     # A service has no files of its own; its model's are what an evaluation of it reads.
     if isinstance(entity, Evaluation) and (model := entity.inferenceSession.inferenceService.model):
         used = _files(f"{PLURALS['Model']}/{model.id}", storage)

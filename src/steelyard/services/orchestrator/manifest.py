@@ -12,7 +12,12 @@ from steelyard.schema.data_source import chosen_files
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.dependencies import baseline_of, data_mounts, data_source_of, names_of
 from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.inference_service import InferenceService, InferenceServiceFields
+from steelyard.schema.hosted_model import SPENDING, is_hosted
+from steelyard.schema.inference_service import (
+    ForeignInferenceService,
+    InferenceService,
+    InferenceServiceFields,
+)
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.measurement import Measurement
 from steelyard.schema.model import Model
@@ -113,13 +118,18 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
                 raise Unresolvable(
                     "BadRequest", f"{field}: the name 'dataset' is the evaluation's own dataset's"
                 )
-            return {"dataset": place("Dataset", entity.dataset), **mounted}
+            return {
+                "dataset": place("Dataset", entity.dataset),
+                **mounted,
+                **(_spending(service) if own else {}),
+            }
         case Dataset():
             if (source := data_source_of(entity)) is None:
                 raise Unresolvable("DataSourceMissing", "dataSource: the dataset names no data source")
             return {"source": place("DataSource", source)}
         case InferenceSession():
-            return _mounted(entity.inferenceService, "inferenceService")
+            service = entity.inferenceService
+            return _mounted(service, "inferenceService") | _spending(service)
         case InferenceService():
             _check_image(entity, "")
             return {}
@@ -144,6 +154,12 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
             raise Unresolvable("NotImplemented", "method: running the code of methods is not implemented")
         case _:
             return {}
+
+
+def _spending(service: ForeignInferenceService) -> dict[str, str]:
+    """Return where the ledger of a hosted model's service lies: all its sessions and evaluations share it."""
+    hosted = service.runner is not None and is_hosted(service.runner.dump())
+    return {SPENDING: place("InferenceService", service.id)} if hosted else {}
 
 
 def _mounted(service: InferenceServiceFields, field: str) -> dict[str, str]:

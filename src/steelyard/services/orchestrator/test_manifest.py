@@ -26,6 +26,14 @@ from steelyard.services.simulation.entities import (
     make_session,
 )
 
+HOSTED = make_service_fields(
+    runner={
+        "kind": "container",
+        "image": {"host": "localhost", "name": "steelyard/runner-hosted", "digest": "sha256:" + "0" * 64},
+        "resources": {},
+        "args": ["--base-url", "https://models.example/v1", "--model", "m"],
+    }
+)
 MOUNTED = make_service_fields(runner=make_runner(volumeMounts=[MOUNT]))
 SCRATCH = {"kind": "Scratch", "name": "tmp", "mountPath": "/scratch", "scratch": {"capacity": "1Gi"}}
 
@@ -67,6 +75,18 @@ def test_nothing_that_may_change_stands_in_a_manifest(entity: DyffEntity) -> Non
             {"dataset": "datasets/d1", "model": "models/m1"},
             "evaluations/e1",
             id="evaluation with a mount",
+        ),
+        pytest.param(
+            make_evaluation(inferenceSession={"inferenceService": HOSTED}),
+            {"dataset": "datasets/d1", "spending": f"inferenceservices/{HOSTED['id']}"},
+            "evaluations/e1",
+            id="evaluation of a hosted model",
+        ),
+        pytest.param(
+            make_session(inferenceService=HOSTED),
+            {"spending": f"inferenceservices/{HOSTED['id']}"},
+            None,
+            id="session of a hosted model",
         ),
         pytest.param(
             make_evaluation(inferenceSession={"inferenceService": MOUNTED}, inferenceSessionReference="i1"),
