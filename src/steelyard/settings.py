@@ -15,6 +15,7 @@ from pydantic_settings import (
 )
 
 from steelyard.accounts.quotas import QuotaSettings
+from steelyard.accounts.webhooks.settings import WebhookSettings
 from steelyard.api.settings import ApiSettings
 from steelyard.errors import UsageError
 from steelyard.gpu_settings import GpuSettings
@@ -88,6 +89,7 @@ class Settings(BaseSettings):
     egress: EgressSettings = Field(
         default_factory=EgressSettings, description="Addresses outside that may be called."
     )
+    webhooks: WebhookSettings = Field(default_factory=WebhookSettings, description="Bounds of webhooks.")
     telemetry: TelemetrySettings = Field(
         default_factory=TelemetrySettings, description="Other systems that are told what happens."
     )

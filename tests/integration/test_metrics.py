@@ -63,6 +63,7 @@ EXPECTED = {
     },
     "informer": {"leader_election_master_status"},
     "lineage": {"steelyard_consumer_lag_records", "steelyard_lineage_events", "steelyard_lineage_retries"},
+    "webhooks": {"steelyard_consumer_lag_records", "steelyard_webhook_attempts"},
     "reaper": {"process_resident_memory_bytes"},
 }
 
@@ -166,7 +167,7 @@ def test_no_label_holds_an_id(expositions: Mapping[str, list[Metric]]) -> None:
 def test_lags_are_told_by_partition(expositions: Mapping[str, list[Metric]]) -> None:
     lags = {
         (sample.labels["consumer"], sample.labels["topic"]): sample.labels["partition"]
-        for part in ("aggregator", "view-sink", "backup-sink", "orchestrator", "lineage")
+        for part in ("aggregator", "view-sink", "backup-sink", "orchestrator", "lineage", "webhooks")
         for family in expositions[part]
         if family.name == "steelyard_consumer_lag_records"
         for sample in family.samples
@@ -177,6 +178,7 @@ def test_lags_are_told_by_partition(expositions: Mapping[str, list[Metric]]) -> 
         ("backup-sink", "workflows.state"),
         ("orchestrator", "workflows.state"),
         ("lineage", "workflows.state"),
+        ("webhooks", "workflows.state"),
     }
     assert set(lags.values()) == {"7"}
 

@@ -41,6 +41,7 @@ from steelyard.schema.requests import (
     AccountTokenCreateRequest,
     DocumentationEditRequest,
     LabelsEditRequest,
+    WebhookCreateRequest,
 )
 from steelyard.services.orchestrator.manifest import KUBE, manifest
 from steelyard.services.orchestrator.orchestrator import run_orchestrator
@@ -161,6 +162,7 @@ async def _other(world: World, fuzz: Fuzz, id: str, accepted: dict[str, str]) ->
         ("POST", "/accounts", AccountCreateRequest, {}),
         ("PUT", f"/accounts/{'0' * 32}/permissions", AccountPermissionsSetRequest, {}),
         ("POST", f"/accounts/{'0' * 32}/tokens", AccountTokenCreateRequest, {}),
+        ("POST", f"/accounts/{'0' * 32}/webhooks", WebhookCreateRequest, {}),
     ]
     method, url, model, parameters = random.choice(routes)
     body = fuzz.request(model) if model else b""

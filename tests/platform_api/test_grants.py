@@ -125,6 +125,7 @@ class Subject:
             "{path:path}": "data.parquet",
             "{endpoint:path}": "v1",
             "{jti}": "none",
+            "{webhook}": "none",
             "{task}": self.made.get("Submission", {}).get("task", "none"),
             "{team}": "none",
             "{name}": "a-secret",
@@ -160,6 +161,8 @@ class Subject:
                 return {"permissions": []}
             case "POST", "tokens":
                 return TOKEN
+            case "POST", "webhooks":
+                return {"url": "https://hooks.example.org/"}
             case "POST", "accounts":
                 return {"name": f"new-{self.account[:8]}"}
             case "POST", "quotas":

@@ -38,6 +38,7 @@ from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import View
 
 NO_EGRESS = EgressSettings()
+HOOKS = EgressSettings(webhooks=("hooks.example.org", "http://127.0.0.1"), networks=("127.0.0.0/8",))
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 _numbers = count()
 
@@ -144,7 +145,7 @@ async def make_world(
     replicas: Replicas | None = None,
     new_id: Callable[[], str] = random_id,
     backup: Backup | None = None,
-    egress: EgressSettings = NO_EGRESS,
+    egress: EgressSettings = HOOKS,
 ) -> AsyncIterator[World]:
     """Run the API with its services; with `services=False` no command is applied, and all stay in the outbox."""
     made = engines or await make_engines()

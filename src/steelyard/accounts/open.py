@@ -14,13 +14,16 @@ from steelyard.accounts.sqlite import claims as sqlite_claims
 from steelyard.accounts.sqlite import origin as sqlite_origin
 from steelyard.accounts.sqlite import outbox as sqlite_outbox
 from steelyard.accounts.sqlite import secrets as sqlite_secrets
+from steelyard.accounts.sqlite import webhooks as sqlite_webhooks
 from steelyard.accounts.sqlite.accounts import SqliteAccounts
 from steelyard.accounts.sqlite.claims import SqliteClaims
 from steelyard.accounts.sqlite.origin import SqliteOrigin
 from steelyard.accounts.sqlite.outbox import SqliteOutbox
 from steelyard.accounts.sqlite.secrets import SqliteSecrets
 from steelyard.accounts.sqlite.transfer import SqliteTransfer
+from steelyard.accounts.sqlite.webhooks import SqliteWebhooksEngine
 from steelyard.accounts.transfer import Transfer
+from steelyard.accounts.webhooks.webhooks import Webhooks
 from steelyard.origin import Outlet
 from steelyard.schema.ids import random_id
 from steelyard.sqlite import Database
@@ -33,6 +36,7 @@ MIGRATIONS = (
     sqlite_claims.THIRD_MIGRATION,
     sqlite_accounts.THIRD_MIGRATION,
     sqlite_secrets.MIGRATION,
+    sqlite_webhooks.MIGRATION,
 )
 
 
@@ -48,12 +52,13 @@ class Connections(Protocol):
 
 @dataclass(frozen=True)
 class AccountsDatabase:
-    """The accounts database: accounts and keys, the outbox, claims, secrets, and the log that they belong to."""
+    """The accounts database: accounts, keys, the outbox, claims, secrets, webhooks, and the log they belong to."""
 
     accounts: Accounts
     outbox: Outbox
     claims: Claims
     secrets: EncryptedSecrets
+    webhooks: Webhooks
     origin: Outlet
     transfer: Transfer
     database: Connections
@@ -81,6 +86,7 @@ async def open_accounts_database(url: str, new_id: Callable[[], str] = random_id
         SqliteOutbox(database),
         SqliteClaims(database),
         SqliteSecrets(database),
+        Webhooks(SqliteWebhooksEngine(database)),
         SqliteOrigin(database),
         SqliteTransfer(database),
         database,
@@ -114,12 +120,14 @@ async def _open_postgresql(url: str, new_id: Callable[[], str]) -> AccountsDatab
         from steelyard.accounts.postgresql.outbox import PostgresOutbox
         from steelyard.accounts.postgresql.secrets import PostgresSecrets
         from steelyard.accounts.postgresql.transfer import PostgresTransfer
+        from steelyard.accounts.postgresql.webhooks import PostgresWebhooksEngine
     database = await PostgresDatabase.open(parse(url))
     return AccountsDatabase(
         PostgresAccounts(database, new_id),
         PostgresOutbox(database),
         PostgresClaims(database),
         PostgresSecrets(database),
+        Webhooks(PostgresWebhooksEngine(database)),
         PostgresOrigin(database),
         PostgresTransfer(database),
         database,

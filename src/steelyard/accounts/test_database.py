@@ -16,6 +16,7 @@ from steelyard.testing.engines import accounts as accounts_suite
 from steelyard.testing.engines import claims as claims_suite
 from steelyard.testing.engines import outbox as outbox_suite
 from steelyard.testing.engines import secrets as secrets_suite
+from steelyard.testing.engines import webhooks as webhooks_suite
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -59,6 +60,13 @@ async def test_secrets_keep_to_the_contract(
 
 async def test_the_secrets_of_a_deleted_account_go_with_it(accounts_database: AccountsDatabase) -> None:
     await secrets_suite.check_deletion_of_the_account(accounts_database.accounts, accounts_database.secrets)
+
+
+@pytest.mark.parametrize("case", webhooks_suite.CASES.values(), ids=webhooks_suite.CASES)
+async def test_webhooks_keep_to_the_contract(
+    accounts_database: AccountsDatabase, case: webhooks_suite.Case
+) -> None:
+    await case(accounts_database)
 
 
 @pytest.mark.parametrize("url", ["", "sqlite:", "memory:x", "accounts.db"])

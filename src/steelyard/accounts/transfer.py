@@ -1,7 +1,7 @@
 """The lasting contents of an accounts database as plain values, by which an installation moves to another engine.
 
-Accounts, keys (of which the digests of tokens alone are kept), the keys that sign tokens, and the outbox. Claims are
-not among them: the orchestrator reads them from the log again.
+Accounts, keys (of which the digests of tokens alone are kept), the keys that sign tokens, the outbox, and webhooks.
+Claims are not among them: the orchestrator reads them from the log again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,6 +32,28 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
             ("request", "idempotency_key", "ends", "partition", "position", "delivery", "visible"), "plain"
         ),
     },
+    "webhooks": dict.fromkeys(
+        (
+            "id",
+            "account",
+            "json",
+            "status",
+            "reason",
+            "message",
+            "generation",
+            "rotated",
+            "failures",
+            "failing_since",
+            "delivered",
+            "dropped",
+            "last_delivery",
+        ),
+        "plain",
+    ),
+    "webhook_deliveries": dict.fromkeys(
+        ("hook", "event", "kind", "account", "entity", "body", "created", "attempts"), "plain"
+    ),
+    "webhook_reported": dict.fromkeys(("entity", "event", "ended"), "plain"),
     "outbox_keys": dict.fromkeys(("account", "idempotency_key", "request"), "plain"),
 }
 """Tables and their columns. A time is an ISO 8601 text in UTC, bytes are base64."""

@@ -10,6 +10,7 @@ from steelyard.accounts.database import Accounts
 from steelyard.accounts.open import AccountsDatabase
 from steelyard.accounts.secrets import SecretKeys, Secrets
 from steelyard.accounts.tokens import Tokens
+from steelyard.accounts.webhooks.settings import WebhookSettings
 from steelyard.api.commands.commands import Commands
 from steelyard.api.commands.outcomes import OutcomeReader
 from steelyard.api.commands.relay import OutboxRelay
@@ -63,6 +64,7 @@ class Platform:
     """Keys that encrypt secrets; without them no secret can be stored."""
     egress: EgressSettings = field(default_factory=EgressSettings)
     """Addresses outside that may be called."""
+    webhooks: WebhookSettings = field(default_factory=WebhookSettings)
 
 
 class Api:

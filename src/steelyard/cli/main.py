@@ -30,6 +30,7 @@ from steelyard.cli import (
     teams,
     transfer,
     up,
+    webhooks,
 )
 from steelyard.cli.demo import command
 from steelyard.cli.eval.group import eval_app
@@ -70,6 +71,7 @@ app.add_typer(quarantine.quarantine, name="quarantine")
 app.add_typer(quotas.quota, name="quota")
 app.add_typer(secrets.secret, name="secret")
 app.add_typer(teams.team, name="team")
+app.add_typer(webhooks.webhook, name="webhook")
 app.add_typer(log.log, name="log")
 app.command()(spend.spend)
 app.command()(restore.restore)

@@ -23,7 +23,7 @@ def service(
         str,
         typer.Argument(
             help="Part to run: kubernetes, operator, platform, or one service of the platform: aggregator, view-sink, "
-            "backup-sink, reaper, orchestrator, informer, lineage, api."
+            "backup-sink, reaper, orchestrator, informer, lineage, webhooks, api."
         ),
     ],
     state_dir: Annotated[

@@ -43,6 +43,7 @@ from steelyard.client.connection import Connection, find
 from steelyard.client.retries import Retries
 from steelyard.client.secrets import AsyncSecrets, Secrets
 from steelyard.client.transport import AsyncTransport, Sender, Transport
+from steelyard.client.webhooks import AsyncWebhooks, Webhooks
 from steelyard.schema.account import Account
 from steelyard.schema.answers import QuarantinedEntity
 from steelyard.schema.audit import Audit, AuditProcedure
@@ -114,6 +115,7 @@ class Client:
         self.teams = Teams(TeamCalls("teams", Team), transport)
         self.submissions = Submissions(SubmissionCalls("submissions", Submission), transport)
         self.secrets = Secrets(Calls("accounts", Account), transport)
+        self.webhooks = Webhooks(transport)
         self.quotas = Quotas(Calls("quotas", StoredQuota), transport)
         self.backup = Backup(Calls("backup", DyffEntity), transport)
         self.quarantine = Quarantine(Calls("quarantine", QuarantinedEntity), transport)
@@ -182,6 +184,7 @@ class AsyncClient:
         self.teams = AsyncTeams(TeamCalls("teams", Team), transport)
         self.submissions = AsyncSubmissions(SubmissionCalls("submissions", Submission), transport)
         self.secrets = AsyncSecrets(Calls("accounts", Account), transport)
+        self.webhooks = AsyncWebhooks(transport)
         self.quotas = AsyncQuotas(Calls("quotas", StoredQuota), transport)
         self.backup = AsyncBackup(Calls("backup", DyffEntity), transport)
         self.quarantine = AsyncQuarantine(Calls("quarantine", QuarantinedEntity), transport)

@@ -115,6 +115,18 @@ def _lineage(opened: Engines, settings: Settings) -> Service:
     return lambda stop: run_lineage(opened.log, opened.store, receiver, names, stop=stop, metrics=metrics)
 
 
+def _webhooks(opened: Engines, settings: Settings) -> Service:
+    from steelyard.accounts.webhooks.events import source_of
+    from steelyard.services.webhooks.sender import Sending, WebhookMetrics, run_webhooks
+
+    database = opened.accounts_database
+    policy = settings.egress.policy("webhooks")
+    sending = Sending(database.webhooks, database.accounts, policy, settings.webhooks)
+    source = source_of(opened.log.id, settings.api.public_url)
+    metrics = WebhookMetrics(opened.figures.registry)
+    return lambda stop: run_webhooks(opened.log, sending, source, stop=stop, metrics=metrics)
+
+
 def measure_lag(names: Sequence[str], opened: Engines) -> None:
     """Add the lags of the consumers among the services to the figures."""
     from steelyard.services.lag import LagMetrics
@@ -135,6 +147,8 @@ def measure_lag(names: Sequence[str], opened: Engines) -> None:
             return progress.positions if progress else {}
 
         lag.follow(STATE, LINEAGE, positions)
+    if "webhooks" in names:
+        lag.follow(STATE, "webhooks", lambda: opened.accounts_database.webhooks.positions(log.epoch))
     if "orchestrator" in names:
         lag.follow(STATE, CONSUMER, lambda: opened.accounts_database.claims.positions(log.epoch))
     opened.figures.look_up("consumer_lag", lag.update)
@@ -194,6 +208,7 @@ async def _serve(  # noqa: PLR0913 (what its caller decides)
         figures=opened.figures,
         secret_keys=keys,
         egress=settings.egress,
+        webhooks=settings.webhooks,
     )
 
     async def say(url: str) -> None:
@@ -255,6 +270,8 @@ async def _service(
             return lambda stop: _back_up(opened, settings, stop)
         case "lineage":
             return _lineage(opened, settings)
+        case "webhooks":
+            return _webhooks(opened, settings)
         case "reaper":
             return lambda stop: reaper.run_reaper(log, opened.store, backup=backup, stop=stop)
     cluster = await connect(Path(settings.kubernetes))

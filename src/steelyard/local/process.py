@@ -15,7 +15,17 @@ from steelyard.local.network import Network
 from steelyard.local.pipe import Orders, take_orders
 from steelyard.local.state import StateDir, prepare
 
-SERVICES = ("aggregator", "view-sink", "backup-sink", "reaper", "orchestrator", "informer", "lineage", "api")
+SERVICES = (
+    "aggregator",
+    "view-sink",
+    "backup-sink",
+    "reaper",
+    "orchestrator",
+    "informer",
+    "lineage",
+    "webhooks",
+    "api",
+)
 """Services of the platform, each of which also runs alone."""
 PARTS = ("kubernetes", "operator", "platform", *SERVICES)
 LOCK_SECONDS = 20.0  # for a predecessor whose supervisor was killed: it is about to end

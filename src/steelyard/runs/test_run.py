@@ -276,7 +276,9 @@ async def test_without_a_key_none_is_sent(tmp_path: Path) -> None:
     assert "Authorization" not in server.headers[0]
 
 
-async def test_a_column_to_group_by_that_there_is_not_is_told_before_the_first_call(tmp_path: Path) -> None:
+async def test_a_column_to_group_by_that_there_is_not_is_reported_before_the_first_call(
+    tmp_path: Path,
+) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 3)
     async with endpoint() as server:
         for change, flag in (
@@ -369,7 +371,7 @@ async def test_a_rubric_that_fits_no_row_is_told_while_calls_are_made(
     assert len(server.bodies) <= 12
 
 
-async def test_an_unknown_rubric_is_told_before_the_first_call(tmp_path: Path) -> None:
+async def test_an_unknown_rubric_is_reported_before_the_first_call(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 3)
     async with endpoint() as server:
         request = make_request(prompts, server.url, rubrics=(RubricSpec("exact-mach"),))
@@ -378,7 +380,7 @@ async def test_an_unknown_rubric_is_told_before_the_first_call(tmp_path: Path) -
     assert server.bodies == []
 
 
-async def test_a_key_to_sign_with_that_is_none_is_told_before_the_first_call(tmp_path: Path) -> None:
+async def test_a_key_to_sign_with_that_is_none_is_reported_before_the_first_call(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet")
     (tmp_path / "key.pem").write_text("no key")
     async with endpoint() as server:

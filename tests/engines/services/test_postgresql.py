@@ -28,6 +28,7 @@ from steelyard.testing.engines import accounts as accounts_suite
 from steelyard.testing.engines import claims as claims_suite
 from steelyard.testing.engines import outbox as outbox_suite
 from steelyard.testing.engines import secrets as secrets_suite
+from steelyard.testing.engines import webhooks as webhooks_suite
 from tests.engines.services.histories import ACCOUNTS_OPERATIONS, Outcome, accounts_outcomes
 from tests.engines.services.postgresql import postgresql
 from tests.engines.services.proxy import proxy
@@ -47,6 +48,10 @@ EMPTIED = (
     "leader",
     "past_admissions",
     "secrets",
+    "webhooks",
+    "webhook_deliveries",
+    "webhook_reported",
+    "webhook_positions",
 )
 
 
@@ -203,6 +208,11 @@ async def test_two_servers_that_accept_for_the_same_accounts_never_end_each_othe
         assert len(await database.outbox.pending()) == 200, "of equal keys one is kept"
     finally:
         await other.close()
+
+
+@pytest.mark.parametrize("case", webhooks_suite.CASES.values(), ids=webhooks_suite.CASES)
+async def test_webhooks_keep_to_the_contract(database: AccountsDatabase, case: webhooks_suite.Case) -> None:
+    await case(database)
 
 
 @pytest.mark.parametrize("case", claims_suite.CASES.values(), ids=claims_suite.CASES)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from steelyard.api.accounts import accounts, permissions, secrets, tokens
+from steelyard.api.accounts import accounts, permissions, secrets, tokens, webhooks
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Parameter, Route
 from steelyard.schema.account import AccessGrant, Account, APIKey
@@ -13,8 +13,10 @@ from steelyard.schema.requests import (
     AccountTokenCreateRequest,
     LabelsEditRequest,
     SecretSetRequest,
+    WebhookCreateRequest,
 )
 from steelyard.schema.secrets import Secret
+from steelyard.schema.webhook import Webhook, WebhookAndSecret
 
 _FILTERS = (
     Parameter("name", "Only with this name."),
@@ -41,6 +43,7 @@ def account_routes() -> Iterator[Route]:
     yield Route("PUT", granted, edit, permissions.replace, "Set permissions", request, list[AccessGrant])
     yield from _token_routes(f"{one}/tokens")
     yield from _secret_routes(f"{one}/secrets")
+    yield from _webhook_routes(f"{one}/webhooks")
 
 
 def _token_routes(path: str) -> Iterator[Route]:
@@ -70,3 +73,18 @@ def _secret_routes(path: str) -> Iterator[Route]:
         errors=(409, 501),
     )
     yield Route("DELETE", one, edit, secrets.delete, "Delete a secret", errors=(422,))
+
+
+def _webhook_routes(path: str) -> Iterator[Route]:
+    edit, get = Grant("accounts", "edit"), Grant("accounts", "get")
+    one, request = f"{path}/{{webhook}}", WebhookCreateRequest
+    secret = WebhookAndSecret
+    yield Route("POST", path, edit, webhooks.create, "Create: webhook", request, secret, errors=(409,))
+    yield Route("GET", path, get, webhooks.query, "Webhooks", None, list[Webhook])
+    yield Route("GET", one, get, webhooks.get, "One webhook", None, Webhook)
+    yield Route("DELETE", one, edit, webhooks.delete, "Delete a webhook")
+    yield Route("PUT", f"{one}/enable", edit, webhooks.enable, "Enable a webhook", None, Webhook)
+    yield Route("POST", f"{one}/secret", edit, webhooks.rotate, "Next secret of a webhook", None, secret)
+    yield Route(
+        "POST", f"{one}/test", edit, webhooks.send_trial, "Send a test event", None, str, errors=(409,)
+    )

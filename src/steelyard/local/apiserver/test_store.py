@@ -65,7 +65,7 @@ async def test_a_turn_is_one_commit() -> None:
     assert len(database.commits) == 2
 
 
-async def test_nothing_is_told_before_the_commit() -> None:
+async def test_nothing_is_reported_before_the_commit() -> None:
     database = Recorder()
     store = Store(database)
     ring = store.bucket(KIND).ring

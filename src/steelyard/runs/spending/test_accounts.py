@@ -91,7 +91,7 @@ async def test_a_cap_of_cost_is_kept_by_the_price_of_each(tmp_path: Path) -> Non
     assert 30 + 10 - WORKERS <= len(server.bodies) <= 30 + 10
 
 
-async def test_a_judge_without_a_price_is_told_before_anything_is_paid(tmp_path: Path) -> None:
+async def test_a_judge_without_a_price_is_reported_before_anything_is_paid(tmp_path: Path) -> None:
     async with endpoint(judging) as server:
         request = asked_with(tmp_path, server, *JUDGES, prices=PriceSpec(1, 1), max_cost=1.0)
         with pytest.raises(UsageError, match=r"--max-cost: needs a price of judge one \(j1\)"):

@@ -6,6 +6,7 @@ from steelyard.schema.requests.accounts import (
     AccountPermissionsSetRequest,
     AccountTokenCreateRequest,
     SecretSetRequest,
+    WebhookCreateRequest,
 )
 from steelyard.schema.requests.analyses import (
     AnalysisCreateRequest,
@@ -108,6 +109,7 @@ __all__ = [
     "SecretSetRequest",
     "SubmissionCreateRequest",
     "TeamEditRequest",
+    "WebhookCreateRequest",
 ]
 
 CREATE_REQUESTS: dict[str, type[CreateRequest]] = {

@@ -1,13 +1,31 @@
 """Requests about accounts, their permissions, keys and secrets."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field
 
 from steelyard.schema.account import AccessGrant, Identity
-from steelyard.schema.bounds import FEW
+from steelyard.schema.bounds import FEW, HttpUrl
 from steelyard.schema.requests.base import AccountName, End, Request
 from steelyard.schema.secrets import VALUE_BYTES
+from steelyard.schema.status import KINDS
+from steelyard.schema.webhook import ENDED, Kinds, Statuses
+
+
+def _known_kinds(kinds: list[str]) -> list[str]:
+    return _known(kinds, KINDS)
+
+
+def _known_statuses(statuses: list[str]) -> list[str]:
+    return _known(statuses, sorted(ENDED))
+
+
+def _known(names: list[str], known: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{name!r} should be one of {', '.join(known)}")
+    return list(dict.fromkeys(names))
 
 
 class AccountCreateRequest(Request):
@@ -57,3 +75,14 @@ class SecretSetRequest(Request):
         str, AfterValidator(_check_value), Field(repr=False, json_schema_extra={"writeOnly": True})
     ]
     """Value of the secret, 1 to 32,768 bytes of UTF-8; no answer ever has it."""
+
+
+class WebhookCreateRequest(Request):
+    """Registers an address that is notified when an entity has ended."""
+
+    url: HttpUrl
+    """Address that events are sent to; the platform's setting egress.webhooks has to allow its host."""
+    kinds: Annotated[Kinds, AfterValidator(_known_kinds)] = Field(default_factory=list)
+    """Kinds of entities whose events are sent; empty for all."""
+    statuses: Annotated[Statuses, AfterValidator(_known_statuses)] = Field(default_factory=list)
+    """Statuses whose events are sent, such as Complete and Failed; empty for all in which an entity ends."""

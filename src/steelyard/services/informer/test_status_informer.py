@@ -190,7 +190,7 @@ async def test_the_same_level_is_told_once(bench: Bench) -> None:
     assert await bench.reports("i1") == [("Admitted", None)]
 
 
-async def test_a_level_comes_back_though_it_was_told_before(bench: Bench) -> None:
+async def test_a_level_comes_back_though_it_was_reported_before(bench: Bench) -> None:
     """Both changes fall within one second, so that no time tells them apart."""
     bench.inform()
     await make(bench, SESSION)

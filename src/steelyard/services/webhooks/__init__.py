@@ -1,0 +1,1 @@
+"""The service that notifies the webhooks of accounts when entities have ended, by CloudEvents over HTTP."""

@@ -1,0 +1,198 @@
+"""The sender of webhooks: follows `workflows.state`, lets events wait in the accounts database, and sends them.
+
+An event becomes durable with the position behind it, and is removed after its receiver has accepted it. So a sender
+that is killed sends at most the same event once more. Several senders share the work: they lease a webhook each time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import aiohttp
+from prometheus_client import CollectorRegistry, Counter
+
+from steelyard.accounts.database import Accounts
+from steelyard.accounts.webhooks.events import REPORTED_FOR, event_of
+from steelyard.accounts.webhooks.registration import Event, signing_key
+from steelyard.accounts.webhooks.scripts import Attempt, Failure
+from steelyard.accounts.webhooks.settings import WebhookSettings
+from steelyard.accounts.webhooks.webhooks import Webhooks
+from steelyard.broker.follow import follow
+from steelyard.broker.log import STATE, Log, Record
+from steelyard.egress.aiohttp_connector import guarded_session
+from steelyard.egress.policy import EgressRefused
+from steelyard.kube.leader import until
+from steelyard.schema.egress import EgressPolicy
+from steelyard.services.aggregator.messages import state_of
+from steelyard.services.webhooks.signature import headers
+
+CONSUMER = "webhooks"
+AT_ONCE = 500
+"""Webhooks that one sender calls at the same time, each with one event."""
+IDLE_SECONDS = 1.0
+"""Time between two looks for what another process has let wait, or whose pause is over."""
+LEASE_MARGIN_SECONDS = 5.0
+FIRST_PAUSE_SECONDS = 1.0
+EXPIRY_SECONDS = 600.0
+OVERLAP = timedelta(days=1)
+"""Time for which events are signed with the secret before a rotation as well."""
+GONE = 410
+_log = logging.getLogger(__name__)
+
+
+class WebhookMetrics:
+    """Attempts, by what came of them."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.attempts = Counter(
+            "steelyard_webhook_attempts",
+            "Events sent to webhooks, by result: accepted, refused (try again), disabled (the webhook is given up).",
+            ["result"],
+            registry=registry or CollectorRegistry(),
+        )
+
+
+@dataclass(frozen=True)
+class Sending:
+    """Dependencies of a sender: the database, the policy for addresses, settings, clock and chance."""
+
+    webhooks: Webhooks
+    accounts: Accounts
+    policy: EgressPolicy
+    settings: WebhookSettings
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    rng: Random = field(default_factory=Random)
+
+
+async def run_webhooks(
+    log: Log, sending: Sending, source: str, *, stop: asyncio.Event, metrics: WebhookMetrics | None = None
+) -> None:
+    """Notify webhooks of what has ended since the last time, and of what ends, until `stop`."""
+    sender = Sender(sending, metrics or WebhookMetrics())
+    outlet = WebhookOutlet(sending, source, sender.wake)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(until(stop, follow(log, STATE, outlet, consumer=CONSUMER, stop=stop)))
+        group.create_task(until(stop, sender.run()))
+
+
+class WebhookOutlet:
+    """Lets the events of records wait, in one transaction with the positions."""
+
+    def __init__(self, sending: Sending, source: str, wake: Callable[[], None]) -> None:
+        self._sending, self._source, self._wake = sending, source, wake
+
+    async def positions(self, epoch: int) -> Mapping[int, int]:
+        return await self._sending.webhooks.positions(epoch)
+
+    async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
+        now = self._sending.clock()
+        events = [event for record in records if (event := self._event(record, now)) is not None]
+        if await self._sending.webhooks.take(events, epoch, positions, self._sending.settings.backlog):
+            self._wake()
+
+    def _event(self, record: Record, now: datetime) -> Event | None:
+        state = state_of(record)
+        return None if state is None or state.content is None else event_of(state.content, self._source, now)
+
+
+class Sender:
+    """Sends what waits: one event at a time to each webhook, to many webhooks at once."""
+
+    def __init__(self, sending: Sending, metrics: WebhookMetrics) -> None:
+        self._sending, self._metrics = sending, metrics
+        self._awake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look at once for what to send."""
+        self._awake.set()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        seconds = self._sending.settings.timeout_seconds
+        running: set[asyncio.Task[None]] = set()
+        async with (
+            guarded_session(self._sending.policy, seconds=seconds, limit=0) as session,
+            asyncio.TaskGroup() as group,
+        ):
+            group.create_task(self._expire())
+            while True:
+                self._awake.clear()
+                lease = seconds + LEASE_MARGIN_SECONDS
+                free = AT_ONCE - len(running)
+                for attempt in await self._sending.webhooks.claim(self._now(), lease, free) if free else ():
+                    task = group.create_task(self._send(session, attempt))
+                    running.add(task)
+                    task.add_done_callback(running.discard)
+                    # What is done may have more to send.
+                    task.add_done_callback(lambda _: self.wake())
+                try:
+                    async with asyncio.timeout(IDLE_SECONDS):
+                        await self._awake.wait()
+                except TimeoutError:
+                    pass
+
+    async def _send(self, session: aiohttp.ClientSession, attempt: Attempt) -> None:
+        fault, gone = await self._post(session, attempt)
+        now = self._now()
+        if fault is None:
+            await self._sending.webhooks.accepted(attempt, now)
+            self._metrics.attempts.labels("accepted").inc()
+            return
+        settings = self._sending.settings
+        longest = min(settings.longest_pause_seconds, FIRST_PAUSE_SECONDS * 2 ** min(attempt.failures, 30))
+        # Half of it is chance: receivers that were away are not called by all webhooks at the same moment.
+        pause = longest * (0.5 + self._sending.rng.random() / 2)
+        failure = Failure(fault, now + pause, now - settings.disable_hours * 3600, gone)
+        disabled = await self._sending.webhooks.refused(attempt, failure, now)
+        self._metrics.attempts.labels("disabled" if disabled else "refused").inc()
+        if disabled:
+            _log.warning("webhook %s is disabled (%s): %s", attempt.hook, disabled, fault)
+
+    async def _post(self, session: aiohttp.ClientSession, attempt: Attempt) -> tuple[str | None, bool]:
+        """Send one event; return what is wrong, if anything, and whether the receiver wants no more.
+
+        What is said is shown to the account: it names no address of the network between.
+        """
+        body = attempt.body.encode()
+        signed = headers(attempt.event, body, await self._keys(attempt), self._now())
+        try:
+            async with session.post(
+                attempt.registration.url, data=body, headers=signed, allow_redirects=False
+            ) as response:
+                if 200 <= response.status < 300:
+                    return None, False
+                hint = "; redirects are not followed" if 300 <= response.status < 400 else ""
+                return f"the receiver answered {response.status}{hint}", response.status == GONE
+        except EgressRefused as error:
+            return str(error), False
+        except TimeoutError:
+            return f"the receiver did not answer within {self._sending.settings.timeout_seconds:g} s", False
+        except aiohttp.ClientConnectorCertificateError:
+            return "the receiver's certificate is not valid for its name", False
+        except aiohttp.ClientConnectorDNSError:
+            return "the receiver's name leads to no address", False
+        except aiohttp.ClientConnectorError:
+            return "the receiver takes no connections", False
+        except (aiohttp.ClientError, OSError, ValueError):
+            return "the receiver ended the connection, or gave no answer in HTTP", False
+
+    async def _keys(self, attempt: Attempt) -> list[bytes]:
+        keys = await self._sending.accounts.signing_keys()
+        pem, _ = next(iter(keys.values()))
+        generations = [attempt.generation]
+        if attempt.rotated and self._now() - attempt.rotated < OVERLAP.total_seconds():
+            generations.append(attempt.generation - 1)
+        return [signing_key(pem, attempt.hook, generation) for generation in generations]
+
+    async def _expire(self) -> None:
+        while True:
+            now = self._now()
+            keep = self._sending.settings.keep_hours * 3600
+            await self._sending.webhooks.expire(now - keep, now - REPORTED_FOR.total_seconds())
+            await asyncio.sleep(EXPIRY_SECONDS)
+
+    def _now(self) -> float:
+        return self._sending.clock().timestamp()
