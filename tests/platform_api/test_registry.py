@@ -3,7 +3,7 @@
 import hashlib
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from steelyard.api.http.access import Authenticated, Grant
 from steelyard.api.http.routing import Route
+from steelyard.api.registry.repository import MOST_MANIFESTS
 from steelyard.api.registry.routes import registry_routes
 from steelyard.client import Client
 from tests.platform_api.published import ACCOUNT, Laboratory, laboratory
@@ -40,11 +41,20 @@ class Registry:
         self.id = lab.make("OCIArtifact")
         self.path = f"/v2/artifacts/{self.id}"
 
+    @property
+    def auth(self) -> tuple[str, str]:
+        return "anybody", self.lab.platform.token
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the repository's content."""
+        return self.lab.folder / "storage" / "ociartifacts" / self.id
+
     def ask(self, method: str, path: str, content: bytes = b"", **headers: str) -> httpx.Response:
         address = path if path.startswith("/v2/") else f"{self.path}/{path}"
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        url, credentials = f"{self.root}{address}", ("anybody", self.lab.platform.token)
-        return httpx.request(method, url, content=content, headers=named, auth=credentials, timeout=60)
+        url = f"{self.root}{address}"
+        return httpx.request(method, url, content=content, headers=named, auth=self.auth, timeout=60)
 
     def begin(self) -> str:
         answer = self.ask("POST", "blobs/uploads/")
@@ -154,14 +164,116 @@ def test_an_artifact_that_is_not_there_is_named(registry: Registry) -> None:
 def test_a_tag_without_its_manifest_cannot_be_finalized(registry: Registry) -> None:
     manifest = registry.manifest()
     assert registry.push("latest", manifest).status_code == 201
-    folder = registry.lab.folder / "storage" / "ociartifacts" / registry.id
     # As a push leaves it whose manifest was deleted before the tag was written.
-    (folder / "tags" / "lost").write_text(digest_of(b"deleted"))
+    (registry.folder / "tags" / "lost").write_text(digest_of(b"deleted"))
     refused = registry.finalize()
     assert refused.status_code == 422
     assert "tag lost leads to a manifest that is not there" in refused.json()["detail"]
     assert registry.push("lost", manifest).status_code == 201
     assert registry.finalize().status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["manifest", "blob"])
+async def test_a_push_that_began_before_finalize_changes_nothing_after_it(world: World, kind: str) -> None:
+    artifact = (await world.created("artifacts"))["id"]
+    path, content = f"http://api/v2/artifacts/{artifact}", b"slow"
+    blobs, digest = f"{path}/blobs/uploads/", digest_of(content)
+    config = {"mediaType": "application/json", "digest": digest_of(b"{}"), "size": 2}
+    manifests = [
+        json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "name": name}).encode()
+        for name in ("early", "late")
+    ]
+    named = {"Content-Type": MANIFEST}
+    assert (await world.admin.post(f"{blobs}?digest={config['digest']}", content=b"{}")).status_code == 201
+    early = await world.admin.put(f"{path}/manifests/latest", content=manifests[0], headers=named)
+    assert early.status_code == 201
+    answers = []
+
+    async def body(content: bytes) -> AsyncIterator[bytes]:
+        yield content[:1]
+        # The request is past the check of the artifact's status: it has asked for the rest of its body.
+        answers.append(await world.admin.post(f"/artifacts/{artifact}/finalize"))
+        yield content[1:]
+
+    if kind == "manifest":
+        late = world.admin.put(f"{path}/manifests/latest", content=body(manifests[1]), headers=named)
+    else:
+        late = world.admin.post(f"{blobs}?digest={digest}", content=body(content))
+    assert code(await late) == (403, "DENIED")
+    assert [answer.status_code for answer in answers] == [200]
+    assert (await world.admin.get(f"{path}/manifests/latest")).content == manifests[0]
+    assert code(await world.admin.get(f"{path}/blobs/{digest}")) == (404, "BLOB_UNKNOWN")
+
+
+def test_what_is_written_after_the_seal_leads_nowhere(registry: Registry) -> None:
+    """A process may be suspended between its last check and its write."""
+    manifest, other = registry.manifest(), registry.manifest(registry.blob(b"late"))
+    registry.push("latest", manifest)
+    registry.push(digest_of(other), other)
+    assert registry.finalize().status_code == 200
+    for tag in ("latest", "more"):
+        (registry.folder / "tags" / tag).write_text(digest_of(other))
+    assert registry.ask("GET", "manifests/latest").content == manifest
+    assert code(registry.ask("GET", "manifests/more")) == (404, "MANIFEST_UNKNOWN")
+    assert registry.ask("GET", "tags/list").json()["tags"] == ["latest"]
+
+
+def test_a_finalize_that_was_cut_short_is_ended_by_its_repeat(registry: Registry) -> None:
+    manifest = registry.manifest()
+    registry.push("latest", manifest)
+    (registry.folder / "sealed").write_text(json.dumps({"latest": digest_of(manifest)}))
+    refused = registry.push("other", manifest)
+    assert code(refused) == (403, "DENIED")
+    assert "is being finalized" in refused.json()["errors"][0]["message"]
+    assert registry.finalize().status_code == 200
+    assert registry.ask("GET", "tags/list").json()["tags"] == ["latest"]
+
+
+def test_a_seal_on_what_is_not_whole_is_broken_again(registry: Registry) -> None:
+    manifest = registry.manifest()
+    registry.push("latest", manifest)
+    (registry.folder / "sealed").write_text(json.dumps({"gone": digest_of(b"deleted")}))
+    refused = registry.finalize()
+    assert (refused.status_code, refused.json()["field"]) == (422, "artifact")
+    assert registry.push("other", manifest).status_code == 201
+    assert registry.finalize().status_code == 200
+
+
+def test_an_artifact_that_was_finalized_by_an_earlier_version_keeps_its_tags(registry: Registry) -> None:
+    manifest = registry.manifest()
+    registry.push("latest", manifest)
+    assert registry.finalize().status_code == 200
+    (registry.folder / "sealed").unlink()
+    assert registry.ask("GET", "manifests/latest").content == manifest
+    assert registry.ask("GET", "tags/list").json()["tags"] == ["latest"]
+
+
+def test_manifests_are_bounded_in_number(registry: Registry) -> None:
+    manifest, other = registry.manifest(), registry.manifest(registry.blob(b"more"))
+    assert registry.push("latest", manifest).status_code == 201
+    for number in range(MOST_MANIFESTS - 1):
+        (registry.folder / "manifests" / f"{number:064x}").touch()
+    assert code(registry.push(digest_of(other), other)) == (429, "TOOMANYREQUESTS")
+    # One that is there already is no further one.
+    assert registry.push("again", manifest).status_code == 201
+
+
+def test_a_blob_that_storage_cannot_send_is_logged(
+    registry: Registry, caplog: pytest.LogCaptureFixture
+) -> None:
+    digest = registry.blob(b"large")
+    blob = registry.folder / "blobs" / digest.removeprefix("sha256:")
+    blob.write_bytes(bytes(32 << 20))  # more than the buffers of a connection hold
+    with httpx.stream(
+        "GET", f"{registry.root}{registry.path}/blobs/{digest}", auth=registry.auth, timeout=60
+    ) as got:
+        pieces = got.iter_raw(1 << 20)
+        next(pieces)
+        blob.unlink()
+        with pytest.raises(httpx.RemoteProtocolError):
+            for _ in pieces:
+                pass
+    assert "a blob could not be sent whole: " in caplog.text
 
 
 @settings(max_examples=25, deadline=None)

@@ -7,7 +7,7 @@ from steelyard.api.entities.loading import load
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Invalid
 from steelyard.api.http.responses import value_response
-from steelyard.api.registry.manifests import missing
+from steelyard.api.registry.manifests import missing, seal
 from steelyard.api.registry.repository import Repository
 from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus
 
@@ -16,9 +16,7 @@ async def finalize(context: RequestContext) -> Response:
     """Null; the artifact is ready. A repeat answers the same."""
     entity = await load(context)
     if entity.status == WAITING_FOR_UPLOAD:
-        lacking = await missing(Repository(entity.id, context.api.platform.store))
-        if lacking is not None:
-            raise Invalid(f"artifact: {lacking}", field="artifact")
+        await _seal(Repository(entity.id, context.api.platform.store))
         patch = StatusPatch(status="Ready", reason=None, message=None)
         data = StatusData(id=entity.id, kind=entity.kind, attributes=patch)
         try:
@@ -32,3 +30,20 @@ async def finalize(context: RequestContext) -> Response:
     elif entity.status != "Ready":
         raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}")
     return value_response(None)
+
+
+async def _seal(repository: Repository) -> None:
+    """Seal what was pushed. Raises Invalid, and leaves the artifact open, if it is not whole."""
+    _check(await missing(repository))
+    sealed = await seal(repository)
+    try:
+        # Once more: something may have been deleted between the check and the seal.
+        _check(await missing(sealed))
+    except Invalid:
+        await repository.store.delete(repository.seal)
+        raise
+
+
+def _check(lacking: str | None) -> None:
+    if lacking is not None:
+        raise Invalid(f"artifact: {lacking}", field="artifact")

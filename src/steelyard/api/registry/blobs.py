@@ -1,5 +1,6 @@
 """Blobs, whole or in ranges; streamed from storage."""
 
+import logging
 from collections.abc import AsyncIterator
 
 from starlette.responses import Response, StreamingResponse
@@ -10,6 +11,7 @@ from steelyard.api.registry.ranges import read_range
 from steelyard.api.registry.repository import readable, writable
 from steelyard.storage.store import StorageError, Store
 
+_log = logging.getLogger(__name__)
 _PIECE_BYTES = 4 << 20
 _MEDIA = "application/octet-stream"
 
@@ -44,6 +46,7 @@ async def delete(context: RequestContext) -> Response:
     key = repository.blob(digest)
     if not await repository.has(key):
         raise BlobUnknown(f"there is no blob {digest}")
+    await repository.check_open()
     await repository.store.delete(key)
     return Response(status_code=202)
 
@@ -52,5 +55,7 @@ async def _pieces(store: Store, key: str, part: range) -> AsyncIterator[bytes]:
     for start in range(part.start, part.stop, _PIECE_BYTES):
         try:
             yield await store.get_range(key, start, min(_PIECE_BYTES, part.stop - start))
-        except StorageError:
-            return  # the headers are out; by the announced length the client sees that the rest is missing
+        except StorageError as error:
+            # The headers are out; by the announced length the client sees that the rest is missing.
+            _log.error("a blob could not be sent whole: %s", error)
+            return

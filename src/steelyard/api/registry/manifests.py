@@ -7,6 +7,8 @@ so a crash leaves no tag without its manifest.
 import hashlib
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from urllib.parse import quote
 
 import orjson
@@ -22,8 +24,15 @@ from steelyard.api.registry.errors import (
     TagInvalid,
     TooMany,
 )
-from steelyard.api.registry.repository import MANIFEST_BYTES, MOST_TAGS, Repository, readable, writable
-from steelyard.storage.store import ObjectMissing
+from steelyard.api.registry.repository import (
+    MANIFEST_BYTES,
+    MOST_MANIFESTS,
+    MOST_TAGS,
+    Repository,
+    readable,
+    writable,
+)
+from steelyard.storage.store import ObjectExists, ObjectMissing
 
 _MEDIA = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}/[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}")
 _MOST_DESCRIPTORS = 10_000
@@ -63,8 +72,8 @@ async def put(context: RequestContext) -> Response:
     if not _MEDIA.fullmatch(media):
         raise ManifestInvalid("Content-Type: should be the media type of the manifest")
     await _check_content(repository, manifest)
-    if named and len(tags := await repository.tags()) >= MOST_TAGS and reference not in tags:
-        raise TooMany(f"the artifact has {MOST_TAGS} tags, and no more are allowed")
+    await _check_room(repository, digest, reference if named else None)
+    await repository.check_open()
     await repository.store.put(repository.manifest(digest), media.encode() + b"\n" + content)
     if named:
         await repository.store.put(key, digest.encode())
@@ -72,10 +81,21 @@ async def put(context: RequestContext) -> Response:
     return Response(status_code=201, headers=headers)
 
 
+async def _check_room(repository: Repository, digest: str, tag: str | None) -> None:
+    """Raise TooMany for a tag or a manifest beyond those that a repository may have."""
+    if tag is not None and len(tags := await repository.tags()) >= MOST_TAGS and tag not in tags:
+        raise TooMany(f"the artifact has {MOST_TAGS} tags, and no more are allowed")
+    if await repository.has(repository.manifest(digest)):
+        return
+    if len([manifest async for manifest in repository.manifests()]) >= MOST_MANIFESTS:
+        raise TooMany(f"the artifact has {MOST_MANIFESTS} manifests, and no more are allowed")
+
+
 async def delete(context: RequestContext) -> Response:
     """Accepted: the tag is gone, or the manifest of a digest with all of its tags."""
     repository, reference = await writable(context), context.values["reference"]
     digest = await _digest(repository, reference)
+    await repository.check_open()
     if ":" not in reference:
         await repository.store.delete(repository.tag(reference))
         return Response(status_code=202)
@@ -123,13 +143,26 @@ async def missing(repository: Repository) -> str | None:
     return None
 
 
+async def seal(repository: Repository) -> Repository:
+    """Seal the tags as they are, and return the repository with these. A seal that is there already stays."""
+    tags = {tag: await _digest(repository, tag) for tag in await repository.tags()}
+    with suppress(ObjectExists):  # of another request that finalizes, or of one that was cut short
+        await repository.store.create(repository.seal, orjson.dumps(tags))
+    return replace(repository, is_open=False)
+
+
 async def _digest(repository: Repository, reference: str) -> str:
     """Return the digest of a tag, or the digest itself. Raises ManifestUnknown, TagInvalid, DigestInvalid."""
     if ":" in reference:
         repository.manifest(reference)
         return reference
+    key = repository.tag(reference)
+    if not repository.is_open and (sealed := await repository.sealed()) is not None:
+        if reference not in sealed:
+            raise ManifestUnknown(f"there is no tag {reference}")
+        return sealed[reference]
     try:
-        return (await repository.store.get(repository.tag(reference))).decode()
+        return (await repository.store.get(key)).decode()
     except ObjectMissing as error:
         raise ManifestUnknown(f"there is no tag {reference}") from error
 

@@ -2,11 +2,17 @@
 
 `ociartifacts/<id>/` holds `blobs/<hex>`, `manifests/<hex>` and `tags/<tag>`. What has not been verified yet is in
 `staging/<id>/`, where the reaper removes it once the artifact is finished or gone.
+
+Finalizing writes `sealed`, create-only: the tags with their digests. From then on they alone count. A push that had
+begun before looks for it right before each of its writes; what it writes in spite of that is content by its digest, to
+which no tag leads.
 """
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+
+import orjson
 
 from steelyard.api.datasets.creation import WAITING_FOR_UPLOAD
 from steelyard.api.entities.loading import load, load_other
@@ -21,8 +27,8 @@ MANIFEST_BYTES = 4 << 20
 """Maximum size of a manifest, which is the specification's advice."""
 MOST_TAGS = 1000
 """Maximum tags of a repository, and of one answer."""
-BEGUN = "begun"
-"""Name of the mark of an upload that has begun."""
+MOST_MANIFESTS = 10_000
+"""Maximum manifests of a repository, with those that have no tag."""
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}")
 
@@ -33,6 +39,8 @@ class Repository:
 
     id: str
     store: Store
+    is_open: bool = True
+    """False once the artifact has been finalized: its tags are those of the seal."""
 
     @property
     def path(self) -> str:
@@ -60,22 +68,43 @@ class Repository:
 
     @property
     def uploads(self) -> str:
-        """Prefix of the uploads that are not finished."""
+        """Prefix of the chunks of all uploads."""
         return f"staging/{self.id}/registry-"
+
+    def begun(self, upload: str = "") -> str:
+        """Return the key of the mark that an upload has begun and not ended, or the prefix of all of them."""
+        # Apart from the chunks: who counts uploads does not list every chunk.
+        return f"staging/{self.id}/uploads/{upload}"
+
+    @property
+    def seal(self) -> str:
+        """Key of the seal."""
+        return f"{self._folder}/sealed"
+
+    async def sealed(self) -> Mapping[str, str] | None:
+        """Return the sealed tags with their digests; None where there is no seal."""
+        try:
+            tags: dict[str, str] = orjson.loads(await self.store.get(self.seal))
+        except ObjectMissing:
+            return None
+        return tags
+
+    async def check_open(self) -> None:
+        """Raise Denied if the artifact is sealed. A request asks right before it writes: its body may take long."""
+        if await self.has(self.seal):
+            raise Denied(f"artifact {self.id} is being finalized, and takes nothing more")
 
     async def tags(self) -> list[str]:
         """Return all tags, in the order of their characters."""
+        if not self.is_open and (sealed := await self.sealed()) is not None:
+            return sorted(sealed)
         prefix = f"{self._folder}/tags/"
         return [info.key.removeprefix(prefix) async for info in self.store.list(prefix)]
 
     async def unfinished(self) -> list[str]:
         """Return the ids of the uploads that have begun and not ended."""
-        listed = self.store.list(self.uploads)
-        return [
-            info.key.removeprefix(self.uploads).removesuffix(f"/{BEGUN}")
-            async for info in listed
-            if info.key.endswith(f"/{BEGUN}")
-        ]
+        prefix = self.begun()
+        return [info.key.removeprefix(prefix) async for info in self.store.list(prefix)]
 
     async def manifests(self) -> AsyncIterator[str]:
         """Yield the digests of all manifests."""
@@ -128,4 +157,4 @@ async def readable_other(context: RequestContext, id: str) -> Repository:
 def _repository(context: RequestContext, entity: AnyEntity) -> Repository:
     if entity.status == "Deleted":
         raise NotFound(f"artifact: OCIArtifact {entity.id} is deleted")
-    return Repository(entity.id, context.api.platform.store)
+    return Repository(entity.id, context.api.platform.store, entity.status == WAITING_FOR_UPLOAD)

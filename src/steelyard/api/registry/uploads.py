@@ -23,7 +23,7 @@ from steelyard.api.registry.errors import (
     UploadUnknown,
 )
 from steelyard.api.registry.ranges import chunk_range
-from steelyard.api.registry.repository import BEGUN, Repository, hex_of, readable_other, writable
+from steelyard.api.registry.repository import Repository, hex_of, readable_other, writable
 from steelyard.storage.store import ObjectExists, ObjectInfo, StorageFull
 
 MOST_UPLOADS = 100
@@ -47,7 +47,7 @@ async def begin(context: RequestContext) -> Response:
     if len(await repository.unfinished()) >= MOST_UPLOADS:
         raise TooMany(f"the artifact has {MOST_UPLOADS} unfinished uploads: finish or cancel one of them")
     upload = context.api.platform.new_id()
-    await repository.store.create(repository.chunks(upload) + BEGUN, b"")
+    await repository.store.create(repository.begun(upload), b"")
     if digest is None:
         return _progress(repository, upload, 0, 202)
     await _append(context, repository, upload, [])
@@ -103,6 +103,7 @@ async def _mounted(context: RequestContext, repository: Repository) -> Response 
         return None  # the caller learns nothing of an artifact that it may not read
     if not await repository.has(key):
         return None
+    await repository.check_open()
     await repository.store.copy(key, target)
     return _blob_created(repository, digest)
 
@@ -164,6 +165,7 @@ async def _finish(context: RequestContext, repository: Repository, upload: str, 
         if joined != digest:
             await _discard(repository, upload)
             raise DigestInvalid(f"digest: is {digest}, and the content has {joined}; begin the upload anew")
+        await repository.check_open()
         try:
             await repository.store.put_file(repository.blob(digest), path)
         except StorageFull as error:
@@ -174,11 +176,9 @@ async def _finish(context: RequestContext, repository: Repository, upload: str, 
 
 async def _chunks(repository: Repository, upload: str) -> list[ObjectInfo]:
     """Return the chunks in their order. Raises UploadUnknown."""
-    listed = [info async for info in repository.store.list(repository.chunks(upload))]
-    chunks = [info for info in listed if not info.key.endswith(BEGUN)]
-    if len(chunks) == len(listed):
+    if not await repository.has(repository.begun(upload)):
         raise UploadUnknown(f"there is no upload {upload}")
-    return chunks
+    return [info async for info in repository.store.list(repository.chunks(upload))]
 
 
 async def _joined(repository: Repository, chunks: list[ObjectInfo], path: Path) -> str:
@@ -196,9 +196,8 @@ async def _joined(repository: Repository, chunks: list[ObjectInfo], path: Path) 
 
 async def _discard(repository: Repository, upload: str) -> None:
     """Remove an upload. The mark of its beginning goes first: without it, nothing else of it counts."""
-    prefix = repository.chunks(upload)
-    await repository.store.delete(prefix + BEGUN)
-    for info in [info async for info in repository.store.list(prefix)]:
+    await repository.store.delete(repository.begun(upload))
+    for info in [info async for info in repository.store.list(repository.chunks(upload))]:
         await repository.store.delete(info.key)
 
 
