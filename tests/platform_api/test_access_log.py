@@ -50,6 +50,46 @@ async def test_every_answer_about_an_account_is_logged_and_no_secret_is(
     assert signed["url"].partition("?")[2] not in text
 
 
+async def test_every_way_to_read_names_who_read_what(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="steelyard.access")
+    async with make_world(settings=ApiSettings(access_log=True)) as world:
+        data = await world.created("datasets", **dataset())
+        image = await world.created("artifacts")
+        id, artifact = data["id"], image["id"]
+        upload = (await world.admin.get(f"/datasets/{id}/upload/data.parquet")).json()
+        await world.admin.put(upload["url"], content=b"rows", headers=upload["headers"])
+        assert (await world.admin.post(f"/datasets/{id}/finalize")).status_code == 200
+        (link,) = (await world.admin.get(f"/datasets/{id}/downlinks")).json()
+        caplog.clear()
+        stranger = world.client(None)
+        for client, method, path in (
+            (world.admin, "GET", f"/datasets/{id}"),
+            (world.admin, "GET", f"/datasets?id={id}"),
+            (world.admin, "GET", f"/datasets/{id}/downlinks"),
+            (stranger, "GET", link["signedURL"]["url"]),
+            (stranger, "GET", link["signedURL"]["url"].replace("token=", "token=x")),
+            (world.admin, "GET", f"/evaluations/{id}/logs"),
+            (world.admin, "GET", f"http://api/v2/artifacts/{artifact}/manifests/latest"),
+            (world.admin, "HEAD", f"http://api/v2/artifacts/{artifact}/blobs/sha256:{'0' * 64}"),
+        ):
+            await client.request(method, path)
+        lines = [json.loads(record.message) for record in caplog.records if record.name == "steelyard.access"]
+    token = lines[0]["token"]
+    assert token
+    assert all(line["token"] == token for line in [*lines[:4], *lines[5:]])
+    assert lines[4]["token"] is None, "nobody signed this URL"
+    assert [(line["function"], line["entity"], line["parameters"], line["status"]) for line in lines] == [
+        ("datasets/get", id, {}, 200),
+        ("datasets/query", None, {}, 200),
+        ("datasets/data", id, {}, 200),
+        ("signed URL", f"datasets/{id}/data.parquet", {}, 200),
+        ("signed URL", f"datasets/{id}/data.parquet", {}, 403),
+        ("evaluations/data", id, {}, 404),
+        ("artifacts/data", artifact, {"reference": "latest"}, 404),
+        ("artifacts/data", artifact, {"digest": f"sha256:{'0' * 64}"}, 404),
+    ]
+
+
 async def test_nothing_is_logged_unless_it_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="steelyard.access")
     async with make_world() as world:

@@ -43,7 +43,7 @@ class ApiSettings(BaseModel):
     )
     access_log: bool = Field(
         default=False,
-        description="Whether every request is logged: subject and id of its token, route, entity and status.",
+        description="Whether every request is logged: subject and id of its token, function, route, entity and status.",
     )
     query_limit: int = Field(default=10_000, ge=1, description="Maximum entities of one answer to a query.")
     upload_url_seconds: int = Field(

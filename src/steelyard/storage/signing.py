@@ -31,14 +31,25 @@ class Signer:
     base_url: str
 
     def sign(
-        self, method: str, key: str, expires: datetime, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        key: str,
+        expires: datetime,
+        headers: Mapping[str, str] | None = None,
+        *,
+        token: str = "",
     ) -> SignedURL:
-        """A URL for `method` of the object `key`. Raises BadLocation for a key that is none or must not change."""
+        """A URL for `method` of the object `key`. Raises BadLocation for a key that is none or must not change.
+
+        `token` is the id of the token that asked for it: whoever uses the URL does so in its name.
+        """
         check_signable(method, key)
         required = {name.lower(): value for name, value in sorted((headers or {}).items())}
         until = str(int(expires.timestamp()))
         query = {"expires": until, "headers": ",".join(required)} if required else {"expires": until}
-        query["signature"] = self._signature(method, key, until, required)
+        if token:
+            query["token"] = token
+        query["signature"] = self._signature(method, key, until, required, token)
         return SignedURL(f"{self.base_url}/{quote(key)}?{urlencode(query)}", method, required)
 
     def verify(self, method: str, path: str, query: str, headers: Mapping[str, str], now: datetime) -> str:
@@ -47,7 +58,8 @@ class Signer:
         parameters = dict(parse_qsl(query))
         key, until = unquote(path), parameters.get("expires", "")
         names = [name for name in parameters.get("headers", "").split(",") if name]
-        wanted = self._signature(method, key, until, {name: headers.get(name, "") for name in names})
+        given = {name: headers.get(name, "") for name in names}
+        wanted = self._signature(method, key, until, given, parameters.get("token", ""))
         if not hmac.compare_digest(wanted.encode(), parameters.get("signature", "").encode()):
             also = f", with the headers {', '.join(names)} that it was signed with" if names else ""
             raise BadSignature(f"signature: is not one for {method} of {key!r}{also}")
@@ -60,12 +72,19 @@ class Signer:
             raise BadSignature(str(error)) from error
         return key
 
+    @staticmethod
+    def token(query: str) -> str:
+        """Return the id of the token in a query that `verify` has accepted; empty where none is named."""
+        return dict(parse_qsl(query)).get("token", "")
+
     def nonce(self, id: str) -> str:
         """Sixteen digits that only the holder of the secret can compute: part of an upload area's name."""
         return hmac.new(self.secret, f"area\n{id}".encode(), hashlib.sha256).hexdigest()[:16]
 
-    def _signature(self, method: str, key: str, until: str, headers: Mapping[str, str]) -> str:
+    def _signature(self, method: str, key: str, until: str, headers: Mapping[str, str], token: str) -> str:
         lines = ["url", method, key, until, *(f"{name}:{value}" for name, value in headers.items())]
+        # No header's name begins with a colon. URLs from before tokens were named stay good until they expire.
+        lines += [f":token:{token}"] if token else []
         # A line feed in a part could shift one part into the next: lengths keep them apart.
         text = "".join(f"{len(line)}\n{line}\n" for line in lines)
         digest = hmac.new(self.secret, text.encode(), hashlib.sha256).digest()

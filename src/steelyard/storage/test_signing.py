@@ -53,6 +53,18 @@ def test_any_other_request_is_refused(
         SIGNER.verify(method, *parts(url), headers, now)
 
 
+def test_a_url_names_the_token_that_asked_for_it() -> None:
+    path, query = parts(SIGNER.sign("GET", "datasets/a", LATER, token="t1").url)
+    assert SIGNER.verify("GET", path, query, {}, NOW) == "datasets/a"
+    assert SIGNER.token(query) == "t1"
+    for other in (query.replace("token=t1", "token=t2"), query.replace("token=t1&", "")):
+        with pytest.raises(BadSignature, match="signature"):
+            SIGNER.verify("GET", path, other, {}, NOW)
+    path, query = parts(SIGNER.sign("GET", "datasets/a", LATER).url)
+    with pytest.raises(BadSignature, match="signature"):
+        SIGNER.verify("GET", path, f"token=t1&{query}", {}, NOW)
+
+
 def test_another_secret_signs_otherwise() -> None:
     url = Signer(b"other", SIGNER.base_url).sign("GET", "datasets/a", LATER).url
     with pytest.raises(BadSignature):

@@ -12,9 +12,10 @@ from typing import BinaryIO
 from starlette.responses import Response, StreamingResponse
 
 from steelyard.api.datasets.uploads import verifier
+from steelyard.api.http.access_log import SIGNED_FOR
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import BadRequest, Forbidden, Invalid, NotFound, Unavailable
-from steelyard.storage.signing import BadSignature
+from steelyard.storage.signing import BadSignature, Signer
 from steelyard.storage.staging import area_of, is_closed
 from steelyard.storage.store import ObjectMissing, StorageError, StorageFull, Store
 
@@ -67,9 +68,11 @@ def _verified(context: RequestContext, method: str) -> str:
     path = raw.partition("/v0/objects/")[2]
     query = context.request.scope["query_string"].decode("ascii", "replace")
     try:
-        return verifier(context).verify(method, path, query, context.headers, context.now)
+        key = verifier(context).verify(method, path, query, context.headers, context.now)
     except BadSignature as error:
         raise Forbidden(str(error)) from error
+    context.connection.scope[SIGNED_FOR] = Signer.token(query)
+    return key
 
 
 async def _receive(context: RequestContext, path: Path) -> str:

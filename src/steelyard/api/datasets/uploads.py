@@ -73,7 +73,7 @@ async def signed_url(
         signed = await platform.store.sign(method, key, lifetime)
         if signed is not None:
             return StorageSignedURL(url=signed.url, method=method, headers={**signed.headers, **needed})
-    signed = signer(context).sign(method, key, context.now + lifetime, needed)
+    signed = signer(context).sign(method, key, context.now + lifetime, needed, token=context.access.token)
     return StorageSignedURL(url=signed.url, method=method, headers=dict(signed.headers))
 
 
