@@ -109,7 +109,7 @@ async def check_deletion_of_the_account(accounts: Accounts, secrets: EncryptedSe
 
 
 CASES: dict[str, Case] = {
-    case.__name__.replace("_", " "): case
+    case.__name__: case
     for case in (
         what_is_put_is_read_as_it_was,
         another_value_replaces_the_first_and_keeps_its_time,
