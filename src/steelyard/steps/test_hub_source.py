@@ -246,3 +246,48 @@ async def test_a_gated_model_says_what_it_needs_without_the_token(
     assert advice in failure.value.message
     # This hub repeats the token that it was given.
     assert "hf_a-token" not in failure.value.message
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """A server of files to which a hub sends its clients, as the real one does for large files."""
+
+    authorizations: ClassVar[list[str | None]] = []
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        self.authorizations.append(self.headers["Authorization"])
+        self.send_response(200)
+        self.send_header("Content-Length", "5000")
+        self.send_header("ETag", '"elsewhere"')
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(FILES[LARGE])
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+async def test_another_server_to_which_the_hub_sends_us_is_not_shown_the_token(
+    hub: type[Hub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = type("ThisElsewhere", (Elsewhere,), {"authorizations": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        hub.token = TOKEN
+        hub.redirect = f"http://127.0.0.1:{server.server_address[1]}/large"
+        give_token(tmp_path, monkeypatch)
+        kept = await _fetch(tmp_path, allowPatterns=[LARGE])
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert kept == {LARGE: FILES[LARGE]}
+    assert set(handler.authorizations) == {None}
+    assert hub.authorizations == {f"Bearer {TOKEN}"}
