@@ -4,6 +4,7 @@ An entity names a secret, and its resource names a Kubernetes Secret of its own.
 resource and deletes it once the workflow has stopped, so that a value lies in a namespace no longer than it is needed.
 """
 
+import asyncio
 import base64
 import json
 from collections.abc import Iterable, Mapping
@@ -23,6 +24,8 @@ from steelyard.schema.secrets import ANNOTATION, PURPOSES, SecretPurpose, needed
 from steelyard.services.orchestrator.waiting import Decision, Wait
 from steelyard.types import Json
 
+CHUNK = 500
+"""Number of claims that are looked at before other tasks have their turn."""
 WAITING = "WaitingForSecret"
 """Reason of an entity whose secret is missing or of no use."""
 VALUE = "value"
@@ -63,7 +66,9 @@ async def lacking_secrets(claims: Iterable[Claim], values: SecretValues) -> dict
     """Return, by id, decisions for claims that wait for a secret; each secret is looked up once."""
     known: dict[tuple[str, str], bool] = {}
     waits: dict[str, Decision] = {}
-    for claim in claims:
+    for number, claim in enumerate(claims, 1):
+        if number % CHUNK == 0:
+            await asyncio.sleep(0)  # the lease has to be renewed meanwhile
         for purpose, name in needed_by(claim).items():
             secret = (claim.account, name)
             if secret not in known:
