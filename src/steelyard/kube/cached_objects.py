@@ -14,7 +14,7 @@ from steelyard.types import Json
 ObjectKey = tuple[str, str]  # namespace and name; the former is empty where there is none
 Index = Callable[[Json], Iterable[str]]
 Packed = bool | Callable[[Json], bool]
-"""Whether objects are packed: all, none, or those for which it returns true."""
+"""Choice of the objects that are packed: all, none, or those for which it returns true."""
 
 
 class _Held(NamedTuple):

@@ -158,8 +158,8 @@ class Caches:
 
 
 def _owners(obj: Json) -> list[str]:
-    found = owner_of(obj)
-    return [_owner_text(*found)] if found and found[0] in OWNER_KINDS else []
+    owner = owner_of(obj)
+    return [_owner_text(*owner)] if owner and owner[0] in OWNER_KINDS else []
 
 
 def _owner_text(kind: str, key: Key) -> str:

@@ -204,8 +204,8 @@ KINDS = (
 
 def owner_key(child: Json, owner: Resource) -> Key | None:
     """Return the key of the child's controller if that is of this kind."""
-    found = owner_of(child)
-    return found[1] if found and found[0] == owner.kind else None
+    controller = owner_of(child)
+    return controller[1] if controller and controller[0] == owner.kind else None
 
 
 def owner_of(child: Json) -> tuple[str, Key] | None:
