@@ -5,6 +5,6 @@ case on it; docs/testing.md shows how. The cases need no test framework.
 
 * `log`, `log_groups`: the event log, and its consumer groups;
 * `view`, `view_sink`: queries of the entity view, and what the view sink writes to it;
-* `accounts`, `claims`, `outbox`, `secrets`: the four parts of the accounts database;
+* `accounts`, `claims`, `outbox`, `secrets`, `webhooks`: the parts of the accounts database;
 * `store`: the object store.
 """
