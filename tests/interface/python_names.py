@@ -68,7 +68,6 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "steelyard.testing.cluster": EXPORTED,
     "steelyard.testing.engines.accounts": ("CASES",),
     "steelyard.testing.engines.claims": ("CASES",),
-    "steelyard.testing.engines.secrets": ("CASES",),
     "steelyard.testing.engines.webhooks": ("CASES",),
     "steelyard.testing.engines.log": ("CASES",),
     "steelyard.testing.engines.log_groups": ("CASES",),

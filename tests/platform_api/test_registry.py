@@ -6,16 +6,18 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import oras.client
+import oras.decorator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.api.http.access import Authenticated, Grant
+from steelyard.api.http.access import Authenticated, Grant, Public
 from steelyard.api.http.routing import Route
 from steelyard.api.registry.repository import MOST_MANIFESTS
 from steelyard.api.registry.routes import registry_routes
@@ -118,6 +120,49 @@ def test_a_client_of_registries_pushes_and_pulls(registry: Registry, tmp_path: P
     assert registry.lab.api.artifacts.get(registry.id).status == "Ready"
     (pulled,) = client.pull(target=target, outdir=str(tmp_path / "pulled"))
     assert Path(pulled).read_bytes() == (tmp_path / "weights.bin").read_bytes()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the client of registries fail where it would pause before it asks again: that takes two minutes."""
+
+    def pause(seconds: float) -> None:
+        pytest.fail(f"the client takes the answer for a failure that may pass, and waits {seconds} s")
+
+    monkeypatch.setattr(oras.decorator, "time", SimpleNamespace(sleep=pause))
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("backend", ["token", "basic"])
+def test_a_client_with_a_token_works_however_it_is_set_up(registry: Registry, backend: str) -> None:
+    host = registry.root.removeprefix("http://")
+    client = oras.client.OrasClient(hostname=host, insecure=True, auth_backend=backend)
+    client.auth.set_basic_auth("unused", registry.lab.platform.token)
+    registry.push("latest", registry.manifest())
+    assert client.get_tags(f"{host}/artifacts/{registry.id}") == ["latest"]
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("password", [None, "wrong"])
+def test_a_client_without_a_token_is_told_so_at_once(registry: Registry, password: str | None) -> None:
+    host = registry.root.removeprefix("http://")
+    client = oras.client.OrasClient(hostname=host, insecure=True)
+    if password is not None:
+        client.auth.set_basic_auth("unused", password)
+    with pytest.raises(ValueError, match=r"Unauthorized|token"):
+        client.get_tags(f"{host}/artifacts/{registry.id}")
+
+
+def test_a_token_that_is_given_counts_as_its_password_does(registry: Registry) -> None:
+    url, token = f"{registry.root}/v2/token", registry.lab.platform.token
+    given = httpx.get(url, auth=("unused", token), timeout=60)
+    assert (given.json()["token"], given.headers["Cache-Control"]) == (token, "no-store")
+    for headers in ({}, {"Authorization": "Basic !"}, {"Authorization": "Basic dTp3cm9uZw=="}):
+        useless = httpx.get(url, headers=headers, timeout=60).json()["token"]
+        refused = httpx.get(
+            f"{registry.root}/v2/", headers={"Authorization": f"Bearer {useless}"}, timeout=60
+        )
+        assert code(refused) == (401, "UNAUTHORIZED")
 
 
 def test_a_finalized_artifact_stays_as_it_is(registry: Registry) -> None:
@@ -442,7 +487,7 @@ def test_who_has_no_token_is_asked_for_it(registry: Registry) -> None:
         answer = httpx.get(f"{registry.root}/v2/", headers=headers, timeout=60)
         assert code(answer) == (401, "UNAUTHORIZED")
         assert message in answer.json()["errors"][0]["message"]
-        assert answer.headers["WWW-Authenticate"].startswith("Basic ")
+        assert answer.headers["WWW-Authenticate"] == f'Basic realm="{registry.root}/v2/token"'
     assert registry.ask("GET", "/v2/").json() == {}
     # Only the registry takes a password.
     url, credentials = f"{registry.root}/v0/artifacts", ("unused", registry.lab.platform.token)
@@ -455,7 +500,8 @@ def test_who_has_no_token_is_asked_for_it(registry: Registry) -> None:
 
 def test_every_route_of_the_registry_checks_its_caller() -> None:
     assert [route.path for route in ROUTES if isinstance(route.check, Authenticated)] == ["/v2/"]
-    assert len(WITH_GRANT) == len(ROUTES) - 1
+    assert [route.path for route in ROUTES if isinstance(route.check, Public)] == ["/v2/token"]
+    assert len(WITH_GRANT) == len(ROUTES) - 2
     for route in WITH_GRANT:
         assert isinstance(route.check, Grant)
         reads = route.method in {"GET", "HEAD"} and "upload" not in route.path

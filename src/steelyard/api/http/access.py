@@ -98,20 +98,25 @@ async def authenticate(
     With `basic`, the token may also be the password of a user of any name, as clients of registries send it.
     """
     form = "'Bearer' and a token" + (", or 'Basic' with a token as the password" if basic else "")
+    token = token_of(headers, basic=basic)
+    if not token:
+        missing = "should be" if token == "" else "is missing; it should be"
+        raise NoToken(f"Authorization: {missing} {form}")
+    try:
+        return Access(await tokens.authenticate(token, now))
+    except Unauthenticated as error:
+        raise NoToken(str(error)) from error
+
+
+def token_of(headers: Sequence[tuple[bytes, bytes]], *, basic: bool = True) -> str | None:
+    """Return the token of a request; empty if it has another form, None if there is none."""
     for name, value in headers:
         if name == b"authorization":
             scheme, _, token = value.decode("latin-1").partition(" ")
             if basic and scheme.lower() == "basic":
-                token = _password(token)
-            elif scheme.lower() != "bearer":
-                token = ""
-            if not token:
-                raise NoToken(f"Authorization: should be {form}")
-            try:
-                return Access(await tokens.authenticate(token, now))
-            except Unauthenticated as error:
-                raise NoToken(str(error)) from error
-    raise NoToken(f"Authorization: is missing; it should be {form}")
+                return _password(token)
+            return token if scheme.lower() == "bearer" else ""
+    return None
 
 
 def _password(credentials: str) -> str:

@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.api.http.access import Access, Administrator, Authenticated, Grant, authenticate
 from steelyard.api.http.access_log import CALLER, record_access
-from steelyard.api.http.context import RequestContext
+from steelyard.api.http.context import RequestContext, own_address
 from steelyard.api.http.errors import (
     ApiError,
     BadRequest,
@@ -159,7 +159,14 @@ class App:
         except Exception as error:  # noqa: BLE001 - the outermost edge: any failure becomes an answer
             # The client learns nothing of what was accepted before the error, so the same request again is a repeat.
             reply.fail()
-            return answer_to(error, request.scope["path"])
+            return self._answer(error, request.scope)
+
+    def _answer(self, error: Exception, scope: Scope) -> Response:
+        try:
+            address = own_address(scope, self.api.platform.settings.public_url)
+        except BadRequest:
+            address = ""
+        return answer_to(error, scope["path"], address)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         match = self.router.find("WEBSOCKET", scope["path"])
@@ -173,7 +180,7 @@ class App:
                 self._context(match.route, match, socket, access, Reply(self.api.relay))
             )
         except Exception as error:  # noqa: BLE001 - the outermost edge
-            refusal = answer_to(error, scope["path"])
+            refusal = self._answer(error, scope)
             if self.api.platform.settings.access_log:
                 record_access(match, scope, refusal.status_code)
             if socket.application_state is WebSocketState.CONNECTING:
@@ -235,10 +242,10 @@ def make_app(platform: Platform, replicas: Replicas | None = None) -> App:
     return App(Api(platform, replicas))
 
 
-def answer_to(error: Exception, path: str) -> Response:
+def answer_to(error: Exception, path: str, address: str = "") -> Response:
     """Return the response to a request that raised an error; errors that are not the request's go to the log."""
     known = _known(error, path)
-    return registry_response(known) if path.startswith(PREFIX) else known.response()
+    return registry_response(known, address) if path.startswith(PREFIX) else known.response()
 
 
 def _known(error: Exception, path: str) -> ApiError:

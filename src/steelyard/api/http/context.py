@@ -12,6 +12,7 @@ import orjson
 from pydantic import ValidationError
 from starlette.datastructures import URL, Headers, QueryParams
 from starlette.requests import HTTPConnection, Request
+from starlette.types import Scope
 from starlette.websockets import WebSocket
 
 from steelyard.api.commands.acceptance import check_body
@@ -72,26 +73,7 @@ class RequestContext:
     @property
     def base_url(self) -> str:
         """Address of this API, for links: the setting `public_url`, or else the request's Host. Raises BadRequest."""
-        if public := self.api.platform.settings.public_url:
-            return public.rstrip("/")
-        scope = self.connection.scope
-        url, server = URL(scope=scope), (scope.get("server") or ("",))[0]
-        try:
-            host, port = url.hostname or "", url.port
-        except ValueError:
-            host, port = "", None
-        # A client, or a proxy before it, may write any Host. Signed URLs must not lead elsewhere: without the setting,
-        # a Host counts only if it names this machine or the address of the connection.
-        if not host or not (host == server or _is_loopback(host)):
-            header = self.headers.get("host", "")
-            raise BadRequest(
-                f"Host: {header!r} is none of this API's addresses that it knows; if clients reach it by another "
-                "name, set api.public_url",
-                field="Host",
-            )
-        # An IPv6 address stands in brackets in a URL.
-        name = f"[{host}]" if ":" in host else host
-        return f"{url.scheme}://{name}{f':{port}' if port else ''}"
+        return own_address(self.connection.scope, self.api.platform.settings.public_url)
 
     async def body(self, model: type[M]) -> M:
         """Return the body as a model. Raises TooLarge, BadRequest, Invalid."""
@@ -165,6 +147,29 @@ class RequestContext:
             if size > limit:
                 raise TooLarge(f"body: has more than {limit} bytes", field="body")
             yield piece
+
+
+def own_address(scope: Scope, public_url: str | None) -> str:
+    """Return the address of the API that a request has reached: `public_url`, or else its Host. Raises BadRequest."""
+    if public_url:
+        return public_url.rstrip("/")
+    url, server = URL(scope=scope), (scope.get("server") or ("",))[0]
+    try:
+        host, port = url.hostname or "", url.port
+    except ValueError:
+        host, port = "", None
+    # A client, or a proxy before it, may write any Host. Signed URLs must not lead elsewhere: without the setting,
+    # a Host counts only if it names this machine or the address of the connection.
+    if not host or not (host == server or _is_loopback(host)):
+        header = Headers(scope=scope).get("host", "")
+        raise BadRequest(
+            f"Host: {header!r} is none of this API's addresses that it knows; if clients reach it by another "
+            "name, set api.public_url",
+            field="Host",
+        )
+    # An IPv6 address stands in brackets in a URL.
+    name = f"[{host}]" if ":" in host else host
+    return f"{url.scheme}://{name}{f':{port}' if port else ''}"
 
 
 def _is_loopback(host: str) -> bool:

@@ -18,7 +18,8 @@ _CODES = {
     503: "TOOMANYREQUESTS",
 }
 """Codes of errors that are not the registry's own."""
-_CHALLENGE = 'Basic realm="Steelyard registry"'
+TOKENS = f"{PREFIX}token"
+"""Path at which a client of registries gets a bearer token for its credentials."""
 
 
 class RegistryError(ApiError):
@@ -97,11 +98,13 @@ class TooMany(RegistryError):
     status, reason = 429, "TOOMANYREQUESTS"
 
 
-def registry_response(error: ApiError) -> Response:
-    """Return the response to a request of the registry that raised an error."""
+def registry_response(error: ApiError, address: str) -> Response:
+    """Return the response to a request of the registry, at this address, that raised an error."""
     code = error.reason if isinstance(error, RegistryError) else _CODES.get(error.status, "UNKNOWN")
     body = orjson.dumps({"errors": [{"code": code, "message": error.detail, "detail": None}]})
     headers = {**error.headers}
     if error.status == 401:
-        headers["WWW-Authenticate"] = _CHALLENGE
+        # To clients that know `Basic` the realm is any text. Others take it for the address of tokens, whatever the
+        # scheme; without one there, oras-py repeats the request for two minutes.
+        headers["WWW-Authenticate"] = f'Basic realm="{address}{TOKENS}"'
     return Response(body, error.status, headers, JSON)

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 from starlette.responses import Response
 
-from steelyard.api.http.access import Authenticated, Grant
+from steelyard.api.http.access import Authenticated, Grant, Public
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.responses import value_response
 from steelyard.api.http.routing import Route
 from steelyard.api.registry import blobs, manifests, uploads
+from steelyard.api.registry.errors import TOKENS
+from steelyard.api.registry.tokens import give_token
 
 _PULL, _PUSH = Grant("artifacts", "data"), Grant("artifacts", "create")
 _ONE = "/v2/artifacts/{id}"
@@ -17,6 +19,7 @@ _ONE = "/v2/artifacts/{id}"
 def registry_routes() -> Iterator[Route]:
     """Yield every route of the registry."""
     yield Route("GET", "/v2/", Authenticated(), _ping, "Whether the token counts")
+    yield Route("GET", TOKENS, Public(), give_token, "A token for credentials")
     blob, manifest = f"{_ONE}/blobs/{{digest}}", f"{_ONE}/manifests/{{reference}}"
     yield Route("GET", blob, _PULL, blobs.get, "Get a blob")
     yield Route("HEAD", blob, _PULL, blobs.get, "Whether there is a blob")
