@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 def configuration(
     url: str, folder: Path | None, arguments: list[str] | None = None, **limits: Any
 ) -> StepConfig:
-    given = {"max_output_tokens": 50, "queue_seconds": 1, **limits}
+    given = {"max_output_tokens": 50, "queue_seconds": 5, **limits}
     model = HostedModel(base_url=url, model="large", **given)
     service = {
         "id": "a2",
@@ -78,10 +79,12 @@ def test_a_wrong_configuration_is_named(
 
 
 class Runner:
-    """The step as a process."""
+    """The step as a process, which ends with the block."""
 
     def __init__(self, folder: Path, config: StepConfig) -> None:
         self.folder = folder
+        self.process: asyncio.subprocess.Process | None = None
+        self.text = ""
         self.port = unused_port()
         self.url = f"http://127.0.0.1:{self.port}"
         (folder / "config.json").write_text(config.model_dump_json())
@@ -94,9 +97,16 @@ class Runner:
             "STEELYARD_TERMINATION_LOG": str(folder / "termination"),
         }
 
+    async def __aenter__(self) -> "Runner":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        if self.process is not None and self.process.returncode is None:
+            await self.end(signal.SIGKILL)
+
     async def start(self) -> None:
         command = ["-m", "steelyard.steps.hosted_model", "--config", str(self.folder / "config.json")]
-        self.process = await asyncio.create_subprocess_exec(
+        process = self.process = await asyncio.create_subprocess_exec(
             sys.executable,
             *command,
             "--host=127.0.0.1",
@@ -112,19 +122,21 @@ class Runner:
                         assert response.status == 200
                         return
                 except aiohttp.ClientConnectorError:
-                    assert self.process.returncode is None, await self.output()
+                    assert process.returncode is None, await output_of(process)
                     await asyncio.sleep(0.02)
 
     async def end(self, number: int) -> None:
         """End it, and wait for its end."""
+        assert self.process
         self.process.send_signal(number)
         async with asyncio.timeout(SECONDS):
-            self.text = await self.output()
+            self.text = await output_of(self.process)
             await self.process.wait()
 
-    async def output(self) -> str:
-        assert self.process.stdout
-        return (await self.process.stdout.read()).decode()
+
+async def output_of(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout
+    return (await process.stdout.read()).decode()
 
 
 @asynccontextmanager
@@ -149,13 +161,14 @@ async def spent_in(folder: Path) -> Ledger:
 
 
 async def test_it_asks_with_the_key_and_settles_at_its_end(tmp_path: Path) -> None:
-    async with provider() as (asked, url):
-        runner = Runner(tmp_path, configuration(url, tmp_path / "storage", tokens_total=10_000))
+    config_of = partial(configuration, folder=tmp_path / "storage", tokens_total=10_000)
+    async with provider() as (asked, url), Runner(tmp_path, config_of(url)) as runner:
         await runner.start()
         async with aiohttp.ClientSession() as session:
             statuses = [(await ask(session, runner.url))[0] for _ in range(3)]
         await runner.end(signal.SIGTERM)
     ledger = await spent_in(tmp_path / "storage")
+    assert runner.process
     assert (statuses, runner.process.returncode) == ([200] * 3, 0)
     assert (ledger.total.calls, ledger.total.tokens.total, ledger.holds) == (3, asked.charged, {})
     assert KEY not in runner.text
@@ -164,11 +177,11 @@ async def test_it_asks_with_the_key_and_settles_at_its_end(tmp_path: Path) -> No
     assert all(KEY.encode() not in path.read_bytes() for path in files)
 
 
-async def call_until_refused(url: str) -> list[int]:
-    """Call until a cap leaves no room, or the process is killed; return the statuses."""
+async def call_until(url: str, *ends: int) -> list[int]:
+    """Call until an answer has one of the statuses, or the process is killed; return all statuses."""
     statuses: list[int] = []
     async with aiohttp.ClientSession() as session:
-        while not {402, 429} & {*statuses}:
+        while not {*ends} & {*statuses}:
             try:
                 status, answer = await ask(session, url)
             except aiohttp.ClientError:
@@ -181,18 +194,22 @@ async def call_until_refused(url: str) -> list[int]:
 async def test_kills_amid_calls_never_pass_the_cap(tmp_path: Path) -> None:
     """The bill counts what was sent; what a killed process has left open counts as spent."""
     cap, kills = 20_000, 3
-    async with provider(seconds=0.02) as (asked, url), asyncio.timeout(2 * SECONDS):
-        runner = Runner(tmp_path, configuration(url, tmp_path / "storage", tokens_total=cap))
+    config_of = partial(configuration, folder=tmp_path / "storage", tokens_total=cap)
+    async with (
+        asyncio.timeout(3 * SECONDS),
+        provider(seconds=0.02) as (asked, url),
+        Runner(tmp_path, config_of(url)) as runner,
+    ):
         for _ in range(kills):
             await runner.start()
             before = len(asked.bodies)
-            callers = [asyncio.create_task(call_until_refused(runner.url)) for _ in range(8)]
+            callers = [asyncio.create_task(call_until(runner.url)) for _ in range(8)]
             while len(asked.bodies) < before + 12:  # noqa: ASYNC110 - the provider tells nobody
                 await asyncio.sleep(0.005)
             await runner.end(signal.SIGKILL)
             await asyncio.gather(*callers)
         await runner.start()
-        statuses = await asyncio.gather(*(call_until_refused(runner.url) for _ in range(8)))
+        statuses = await asyncio.gather(*(call_until(runner.url, 402, 429) for _ in range(8)))
         await runner.end(signal.SIGTERM)
     ledger = await spent_in(tmp_path / "storage")
     committed = ledger.committed(datetime.now(UTC))[1].total
@@ -204,10 +221,11 @@ async def test_kills_amid_calls_never_pass_the_cap(tmp_path: Path) -> None:
 
 
 async def test_a_broken_file_says_so(tmp_path: Path) -> None:
-    runner = Runner(tmp_path, configuration("http://127.0.0.1:1/v1", tmp_path))
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(AssertionError):
-        await runner.start()
-    await runner.process.wait()
+    async with Runner(tmp_path, configuration("http://127.0.0.1:1/v1", tmp_path)) as runner:
+        (tmp_path / "config.json").write_text("{}")
+        with pytest.raises(AssertionError):
+            await runner.start()
+        assert runner.process
+        await runner.process.wait()
     said = json.loads((tmp_path / "termination").read_text())
     assert (runner.process.returncode, said["code"]) == (65, "BadConfiguration")
