@@ -153,6 +153,9 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 """Classes for answers without a reason, such as a proxy's."""
 
 
+_MESSAGE_CHARACTERS = 1000
+
+
 def error_for(response: httpx.Response) -> ApiError:
     """Return the error of an answer: by its `reason`, else by its status."""
     content = _content(response)
@@ -178,4 +181,9 @@ def _content(response: httpx.Response) -> dict[str, Any]:
     except ValueError:
         page = "html" in response.headers.get("content-type", "")
         return {"detail": "" if page else response.text[:500].strip()}
-    return content if isinstance(content, dict) else {"detail": content}
+    if not isinstance(content, dict):
+        return {"detail": content}
+    # A model server behind a session answers as OpenAI does.
+    error = content.get("error")
+    message = error.get("message") if isinstance(error, dict) else None
+    return {"detail": message[:_MESSAGE_CHARACTERS], **content} if isinstance(message, str) else content

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from steelyard.client import (
+    ApiError,
     Conflict,
     Forbidden,
     Invalid,
@@ -76,6 +77,16 @@ def test_a_refusal_is_raised(trouble: Any, error: Any, reason: str, ask: Ask, fa
         ask(fake, lambda client: client.datasets.get("0" * 32))
     assert caught.value.reason == reason
     assert "<html>" not in str(caught.value)
+
+
+def test_a_refusal_of_a_model_server_says_why(ask: Ask, fake: FakePlatform) -> None:
+    import httpx
+
+    error = {"message": "the cap of 5 USD in total is reached", "type": "service_stopped"}
+    fake.trouble.append(lambda _: httpx.Response(402, json={"error": error}))
+    with pytest.raises(ApiError, match=r"the cap of 5 USD in total is reached \(402\)") as caught:
+        ask(fake, lambda client: client.datasets.get("0" * 32))
+    assert caught.value.status == 402
 
 
 def test_a_refusal_names_the_field(ask: Ask, fake: FakePlatform) -> None:
