@@ -44,6 +44,8 @@ CALLS = (
     Call("audit sign empty --sign-key key.pem", base="eval"),
     Call("audit verify empty", base="eval"),
     Call("create -f entities.yaml"),
+    Call(f"croissant show {ID}"),
+    Call(f"croissant take {ID}"),
     Call(f"delete evaluation {ID}"),
     Call("demo --settings missing.toml", base="local", evaluation="local"),
     Call(f"describe evaluation {ID}"),

@@ -12,6 +12,7 @@ from steelyard.api.challenges.creation import challenge
 from steelyard.api.challenges.presentation import shown_challenges
 from steelyard.api.challenges.routes import challenge_routes
 from steelyard.api.concerns.creation import hazard, use_case
+from steelyard.api.croissant.routes import croissant_routes
 from steelyard.api.data_sources.creation import data_source
 from steelyard.api.datasets.creation import dataset, model, module
 from steelyard.api.entities.collection import Collection, Ending, Shown
@@ -63,7 +64,7 @@ class Kind:
 
 KINDS = (
     Kind("DataSource", data_source, downloads=True, workflow=True),
-    Kind("Dataset", dataset, uploads=True, downloads=True, workflow=True),
+    Kind("Dataset", dataset, uploads=True, downloads=True, workflow=True, own_routes=croissant_routes),
     Kind("Module", module, uploads=True, downloads=True),
     Kind("OCIArtifact", artifact, own_routes=artifact_routes),
     Kind("Model", model, uploads=True, workflow=True),

@@ -12,6 +12,7 @@ from steelyard.cli import (
     audit_verify,
     backup,
     config,
+    croissant,
     entities,
     log,
     move,
@@ -85,6 +86,7 @@ transfer.report.command("sign")(needs("eval")(sign.sign_report))
 transfer.audit.command("sign")(needs("eval")(sign.sign_audit))
 app.add_typer(transfer.report, name="report")
 app.add_typer(transfer.audit, name="audit")
+app.add_typer(croissant.croissant, name="croissant")
 app.add_typer(eval_app, name="eval")
 app.add_typer(train_app, name="train")
 app.add_typer(ray_app, name="ray")

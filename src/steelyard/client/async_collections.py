@@ -30,6 +30,7 @@ from steelyard.client.transfer import Progress, quiet
 from steelyard.client.transport import AsyncTransport
 from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import (
+    CroissantTaken,
     InferenceSessionAndToken,
     PipelineRunStatus,
     QuarantinedEntity,
@@ -164,6 +165,12 @@ class AsyncDatasets(AsyncUploaded[Dataset]):
 
     async def create_from_parquet(self, *files: Path | str, account: str, name: str, **more: Any) -> Dataset:
         return await self.create_from_folder(by_name(files), account=account, name=name, **more)
+
+    async def croissant(self, id: str) -> dict[str, Any]:
+        return await self._transport.send(self._calls.croissant(id))
+
+    async def take_croissant(self, id: str, content: Mapping[str, Any] | None = None) -> CroissantTaken:
+        return await self._transport.send(self._calls.take_croissant(id, content))
 
 
 @documented_by(InferenceServices)

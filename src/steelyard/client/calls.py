@@ -13,6 +13,7 @@ from steelyard.client.pages import listed, query_params
 from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import (
     ArtifactURL,
+    CroissantTaken,
     EvidenceLinks,
     InferenceSessionAndToken,
     PipelineRunStatus,
@@ -114,6 +115,13 @@ class Calls(Generic[E]):
     def edit_documentation(self, id: str, patch: Mapping[str, str | None]) -> Call[DocumentationBase]:
         body = {"documentation": dict(patch)}
         return Call("PATCH", self.of(id, "documentation"), DocumentationBase, json=body, headers=keyed())
+
+    def croissant(self, id: str) -> Call[dict[str, Any]]:
+        return Call("GET", self.of(id, "croissant"), dict[str, Any])
+
+    def take_croissant(self, id: str, content: Fields | None) -> Call[CroissantTaken]:
+        body = {} if content is None else {"croissant": dict(content)}
+        return Call("PUT", self.of(id, "croissant"), CroissantTaken, json=body, headers=keyed())
 
     def uplink(self, id: str, path: str) -> Call[StorageSignedURL]:
         return Call("GET", self.of(id, "upload", quote(path)), StorageSignedURL)

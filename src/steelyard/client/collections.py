@@ -17,6 +17,7 @@ from steelyard.client.transfer import Progress, quiet
 from steelyard.client.transport import Transport
 from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import (
+    CroissantTaken,
     InferenceSessionAndToken,
     PipelineRunStatus,
     QuarantinedEntity,
@@ -160,7 +161,8 @@ class Uploaded(Collection[E]):
     ) -> E:
         """Create an entity of a folder's files, and upload them. Files whose names begin with a dot are left out.
 
-        A dataset takes the Parquet files, whose schema is read from them unless `schema` is given (this needs pyarrow).
+        A dataset takes the Parquet files, whose schema is read from them unless `schema` is given (this needs pyarrow),
+        and its documentation from a `croissant.json` beside them.
         A model's `resources` are by default the storage that its files take. With `wait`, return once the entity is
         Ready. With an `idempotency_key`, a repeat completes what an earlier call has begun. Raises BadFiles,
         TransferFailed.
@@ -177,6 +179,22 @@ class Datasets(Uploaded[Dataset]):
     def create_from_parquet(self, *files: Path | str, account: str, name: str, **more: Any) -> Dataset:
         """Create a dataset of Parquet files under their own names. `more` are arguments of `create_from_folder`."""
         return self.create_from_folder(by_name(files), account=account, name=name, **more)
+
+    def croissant(self, id: str) -> dict[str, Any]:
+        """Return the dataset's description as Croissant 1.0, with paths relative to its downloaded files.
+
+        If it is written as `croissant.json` beside them, mlcroissant reads the rows. Raises Conflict before the dataset
+        is Ready.
+        """
+        return self._transport.send(self._calls.croissant(id))
+
+    def take_croissant(self, id: str, content: Mapping[str, Any] | None = None) -> CroissantTaken:
+        """Take name, description, licence, citation and more of a Croissant file as the dataset's documentation.
+
+        Without `content`, the file that the dataset's data source holds is taken. The answer says what was left out.
+        Raises Invalid for a file that is none, or not this dataset's.
+        """
+        return self._transport.send(self._calls.take_croissant(id, content))
 
 
 class InferenceServices(Collection[InferenceService]):

@@ -2,8 +2,10 @@
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
+from typing import Any
 
 from steelyard.client.errors import BadFiles
 from steelyard.schema.data import Artifact, Digest, File
@@ -41,6 +43,17 @@ def by_name(paths: Sequence[Path | str]) -> dict[str, Path]:
     if not named:
         raise BadFiles("there is no file; give one or more")
     return named
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """Return the object of a JSON file. Raises BadFiles."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadFiles(f"{path}: is no JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise BadFiles(f"{path}: is no JSON object")
+    return content
 
 
 def located(files: Paths, names: Sequence[str]) -> dict[str, Path]:

@@ -15,7 +15,7 @@ from steelyard.client.errors import (
     Unavailable,
     Unreachable,
 )
-from steelyard.client.files import Paths, artifacts_of, located, named, volume_of
+from steelyard.client.files import Paths, artifacts_of, json_object, located, named, volume_of
 from steelyard.client.flow import Flow, ask, pause, work
 from steelyard.client.parquet import arrow_schema_of
 from steelyard.client.retries import Retries
@@ -27,6 +27,8 @@ from steelyard.schema.dataset import Dataset
 from steelyard.schema.model import Model
 from steelyard.schema.module import Module
 
+CROISSANT = "croissant.json"
+"""File of a dataset's folder that describes it."""
 E = TypeVar("E", bound=DyffEntity)
 OnChange = Callable[[E], None] | None
 Links = Callable[[], Flow[list[ArtifactURL]]]
@@ -158,6 +160,8 @@ class Flows(Generic[E]):
     def from_files(self, files: Paths, fields: Fields, key: str | None, options: UploadOptions) -> Flow[E]:
         """Create an entity of files and upload them; with a key, complete what an earlier call has begun."""
         paths = yield from work(lambda _: named(files))
+        description = paths.get(CROISSANT) if self.calls.entity is Dataset else None
+        content = (yield from work(lambda _: json_object(description))) if description else None
         if self.calls.entity is Dataset:
             # A folder may hold a dataset card and pictures beside its Parquet files: these alone are rows.
             paths = {name: path for name, path in paths.items() if path.suffix == ".parquet"} or dict(paths)
@@ -165,7 +169,11 @@ class Flows(Generic[E]):
         entity = yield from ask(self.calls.create(None, request, key))
         # With a key, an earlier call may have come further than the creation.
         if entity.status == "WaitingForUpload":
-            return (yield from self.upload(entity.id, paths, options))
+            uploaded = yield from self.upload(entity.id, paths, options)
+            if content is not None:  # now, when the files that it may name are there to be compared with
+                yield from ask(self.calls.take_croissant(entity.id, content))
+                uploaded = yield from ask(self.calls.get(entity.id))
+            return uploaded
         return (yield from self.wait(entity.id, options.timeout, None)) if options.wait else entity
 
     # ---- inference sessions

@@ -33,6 +33,21 @@ def test_a_datasets_schema_is_read_from_its_files(ask: Ask, fake: FakePlatform, 
     assert [artifact.path for artifact in made.artifacts] == ["a.parquet", "c.parquet"]
 
 
+def test_a_folders_croissant_file_describes_the_dataset(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
+    parquet(tmp_path / "a.parquet", "_index_", "x")
+    write(tmp_path, {"croissant.json": b'{"name": "Rows", "license": "MIT"}'})
+    made = ask(fake, lambda client: client.datasets.create_from_folder(tmp_path, account="acme", name="d"))
+    assert (made.status, made.metadata.documentation.title) == ("Ready", "Rows")
+    assert [artifact.path for artifact in made.artifacts] == ["a.parquet"]
+    assert ask(fake, lambda client: client.datasets.croissant(made.id)) == {"name": "Rows", "license": "MIT"}
+    answer = ask(fake, lambda client: client.datasets.take_croissant(made.id, {"name": "Others"}))
+    assert (answer.taken, answer.leftOut) == (["name"], [])
+    for content in (b"{", b"[1]"):
+        write(tmp_path, {"croissant.json": content})
+        with pytest.raises(BadFiles, match=r"croissant\.json: is no JSON"):
+            ask(fake, lambda client: client.datasets.create_from_folder(tmp_path, account="acme", name="d"))
+
+
 def test_a_schema_that_is_given_is_taken(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
     write(tmp_path, {"a.parquet": b"no parquet at all"})
     made = ask(

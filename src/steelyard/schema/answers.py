@@ -58,6 +58,15 @@ class EvidenceLinks(SchemaModel):
     """Folders that are left out, with the reasons."""
 
 
+class CroissantTaken(SchemaModel):
+    """Parts of a Croissant file that describe the dataset from now on, and those that do not."""
+
+    taken: list[str]
+    """Names of the parts that are kept, such as license."""
+    leftOut: list[str]
+    """Parts that are not kept, each with the reason."""
+
+
 class InferenceSessionAndToken(SchemaModel):
     """A new session, and a token that counts for it alone."""
 

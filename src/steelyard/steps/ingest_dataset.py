@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
+from steelyard.schema.bounds import ENTITY_BYTES
 from steelyard.schema.dataset import ROWS
-from steelyard.schema.names import MANIFEST
+from steelyard.schema.names import MANIFEST, SOURCE_CROISSANT
 from steelyard.schema.resources import DatasetResourceSpec
 from steelyard.schema.steps import SourceLimits, StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
@@ -39,6 +40,7 @@ from steelyard.steps.volume import (
 from steelyard.storage.store import ObjectMissing, Store
 
 INDEX = "_index_"
+CROISSANT = "croissant.json"
 _GROUP_ROWS = 65_536
 
 
@@ -98,6 +100,7 @@ async def ingest(spec: DatasetResourceSpec, log: Log, limits: SourceLimits) -> N
             await progress.report(number + 1, file.path)
         rows = Path(folder, ROWS)
         schema, count = await asyncio.to_thread(_write, spec, tables, rows, limits)
+        await _keep_croissant(source, output, manifest)
         await _keep(spec, output, rows, manifest, chosen, schema, count)
     await progress.report(len(chosen) + 1, "complete", last=True)
     log.info("the rows are kept", rows=count, files=len(chosen))
@@ -109,6 +112,8 @@ def _choose(spec: DatasetResourceSpec, manifest: VolumeManifest) -> list[tuple[V
     for file in sorted(manifest.files, key=lambda file: file.path):
         if spec.files and not is_chosen(file.path, spec.files):
             continue
+        if not spec.files and file.path.rpartition("/")[2] == CROISSANT:
+            continue  # it describes the rows, and holds none
         form = form_of(file.path)
         if form is not None:
             chosen.append((file, form))
@@ -271,6 +276,15 @@ async def _keep(
         await seal(output, made)
     except VolumeConflict as error:
         raise failed(str(error)) from error
+
+
+async def _keep_croissant(source: Store, output: Store, manifest: VolumeManifest) -> None:
+    """Keep the description that the data source holds, as it came; the API reads it when somebody takes it."""
+    files = [file for file in manifest.files if file.path.rpartition("/")[2] == CROISSANT]
+    # One at the root describes the whole; one that is too large, no request could have brought either.
+    file = min(files, key=lambda file: file.path.count("/"), default=None)
+    if file is not None and file.size <= ENTITY_BYTES:
+        await output.put(SOURCE_CROISSANT, await source.get(file.path))
 
 
 async def _is_sealed(output: Store) -> bool:

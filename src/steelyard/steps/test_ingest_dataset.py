@@ -174,6 +174,18 @@ async def test_the_manifest_names_origin_inputs_and_digests(tmp_path: Path) -> N
     assert schema.names == ["_index_", "question", "answer", "weight", "code", "right"]
 
 
+async def test_a_description_that_the_source_holds_is_kept_as_it_is(tmp_path: Path) -> None:
+    files = {"a.csv": CSV, "deep/croissant.json": b"deep", "croissant.json": b'{"name": "rows"}'}
+    await _ingest(tmp_path, files, files=["*.csv"])
+    assert (tmp_path / "out/.steelyard/source-croissant.json").read_bytes() == b'{"name": "rows"}'
+
+
+async def test_a_croissant_file_is_no_table(tmp_path: Path) -> None:
+    assert (
+        len(await _ingest(tmp_path, {"a.jsonl": b'{"x": 1}\n', "croissant.json": b'{"name": "rows"}'})) == 1
+    )
+
+
 async def test_another_attempt_continues_and_a_third_changes_nothing(tmp_path: Path) -> None:
     await _ingest(tmp_path, {"a.csv": CSV})
     manifest = tmp_path / "out/.steelyard/manifest.json"

@@ -39,6 +39,8 @@ _ROUTES = [
     ("PATCH", r"/(\w+)/(\w+)/labels", "_label"),
     ("GET", r"/(\w+)/(\w+)/documentation", "_documentation"),
     ("PATCH", r"/(\w+)/(\w+)/documentation", "_document"),
+    ("GET", r"/(\w+)/(\w+)/croissant", "_croissant"),
+    ("PUT", r"/(\w+)/(\w+)/croissant", "_take_croissant"),
     ("GET", r"/(\w+)/(\w+)/upload/(.+)", "_uplink"),
     ("POST", r"/(\w+)/(\w+)/finalize", "_finalize"),
     ("GET", r"/(\w+)/(\w+)/downlinks", "_downlinks"),
@@ -83,6 +85,7 @@ class FakePlatform:
     """Token that inference sessions are given, and that they ask for."""
     _entities: dict[str, Json] = field(default_factory=dict)
     _keys: dict[str, str] = field(default_factory=dict)
+    _descriptions: dict[str, Json] = field(default_factory=dict)
 
     def client(self, retries: Retries = AT_ONCE) -> Client:
         """Return a client of this platform; by default it repeats requests without a pause."""
@@ -185,6 +188,15 @@ class FakePlatform:
     def _documentation(self, request: httpx.Request, plural: str, id: str) -> httpx.Response:
         documentation = self._entities[id].get("metadata", {}).get("documentation", {})
         return httpx.Response(200, json={**documentation, "schemaVersion": "0.1", "entity": id})
+
+    def _croissant(self, request: httpx.Request, plural: str, id: str) -> httpx.Response:
+        return httpx.Response(200, json=self._descriptions.get(id, {}))
+
+    def _take_croissant(self, request: httpx.Request, plural: str, id: str) -> httpx.Response:
+        self._descriptions[id] = json.loads(request.content).get("croissant", {})
+        metadata = self._entities[id].setdefault("metadata", {})
+        metadata["documentation"] = {"title": self._descriptions[id].get("name", "")}
+        return httpx.Response(200, json={"taken": list(self._descriptions[id]), "leftOut": []})
 
     # ---- files
 

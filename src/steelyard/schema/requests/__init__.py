@@ -39,6 +39,7 @@ from steelyard.schema.requests.challenges import (
     TeamEditRequest,
 )
 from steelyard.schema.requests.edits import (
+    CroissantTakeRequest,
     DocumentationEditRequest,
     FamilyMembersEditRequest,
     LabelsEditRequest,
@@ -80,6 +81,7 @@ __all__ = [
     "ChallengeTeamCreateRequest",
     "ConcernCreateRequest",
     "CreateRequest",
+    "CroissantTakeRequest",
     "DataSourceCreateRequest",
     "DatasetCreateRequest",
     "DatasetOfSourceCreateRequest",

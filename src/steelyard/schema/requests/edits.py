@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from steelyard.schema.bounds import FEW
+from steelyard.schema.bounds import FEW, FreeForm
 from steelyard.schema.commands import DocumentationPatch
 from steelyard.schema.family import FamilyMemberBase, TagName
 from steelyard.schema.labels import Labels
@@ -23,6 +23,13 @@ class DocumentationEditRequest(Request):
 
     documentation: DocumentationPatch
     """Changes of the documentation."""
+
+
+class CroissantTakeRequest(Request):
+    """Takes the description of a dataset from a Croissant file."""
+
+    croissant: FreeForm | None = None
+    """The file (JSON-LD); without it, the one that the dataset's data source holds."""
 
 
 class FamilyMembersEditRequest(Request):

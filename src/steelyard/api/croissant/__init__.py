@@ -1,0 +1,1 @@
+"""Croissant, the metadata of datasets that others read: written for a dataset, and taken from one's file."""

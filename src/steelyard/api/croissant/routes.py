@@ -1,0 +1,127 @@
+"""The routes of a dataset's Croissant metadata."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from steelyard.api.croissant.facts import Facts
+from steelyard.api.croissant.reading import NotCroissant, full_page, read
+from steelyard.api.croissant.writing import DataFile, columns_of, croissant
+from steelyard.api.entities.collection import Collection
+from steelyard.api.entities.loading import load
+from steelyard.api.http.access import Grant
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.errors import Conflict, Invalid
+from steelyard.api.http.responses import model_response, value_response
+from steelyard.api.http.routing import Route
+from steelyard.schema.answers import CroissantTaken
+from steelyard.schema.bounds import SUMMARY_LENGTH, TITLE_LENGTH
+from steelyard.schema.commands import (
+    DocumentationAttributes,
+    DocumentationData,
+    DocumentationPatch,
+    EditEntityDocumentation,
+)
+from steelyard.schema.dataset import Dataset
+from steelyard.schema.names import CROISSANT, MANIFEST, SOURCE_CROISSANT, place
+from steelyard.schema.requests import CroissantTakeRequest
+from steelyard.schema.status import SUCCESS
+from steelyard.storage.store import ObjectMissing
+from steelyard.types import Json
+
+
+def croissant_routes(collection: Collection) -> Iterator[Route]:
+    path = f"{collection.path}/{{id}}/croissant"
+    yield Route(
+        "GET", path, Grant("datasets", "get"), describe, "Describe as Croissant", None, dict[str, Any], errors=(409,)
+    )  # fmt: skip
+    yield Route(
+        "PUT", path, Grant("datasets", "edit"), take, "Take the description of a Croissant file", CroissantTakeRequest,
+        CroissantTaken, errors=(409,),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What lies beside a dataset in the storage."""
+
+    files: list[DataFile]
+    schema: str
+
+
+async def describe(context: RequestContext) -> Response:
+    """The dataset as Croissant 1.0 (JSON-LD), with paths relative to the downloaded files."""
+    dataset = await _dataset(context)
+    if dataset.status not in SUCCESS:
+        raise Conflict(f"status: Dataset {dataset.id} is {dataset.status}: its files are not final")
+    kept = await _kept(context, dataset)
+    facts = Facts.parse(await _object(context, dataset, CROISSANT) or {})
+    return value_response(await asyncio.to_thread(croissant, dataset, kept.files, kept.schema, facts))
+
+
+async def take(context: RequestContext) -> Response:
+    """The parts that were taken into the documentation, and those that were left out.
+
+    Without a file in the body, that of the dataset's data source is taken.
+    """
+    content = (await context.body(CroissantTakeRequest)).croissant
+    dataset = await _dataset(context)
+    if content is None:
+        content = await _object(context, dataset, SOURCE_CROISSANT)
+        if content is None:
+            raise Conflict(
+                f"croissant: is missing, and the data source of dataset {dataset.id} holds no croissant.json",
+                field="croissant",
+            )
+    kept = await _kept(context, dataset)
+    columns = await asyncio.to_thread(columns_of, kept.schema)
+    try:
+        reading = read(content, columns, {file.path: file.sha256 for file in kept.files})
+    except NotCroissant as error:
+        raise Invalid(f"croissant.{error}", field=f"croissant.{str(error).partition(':')[0]}") from error
+    facts = reading.facts
+    store, key = context.api.platform.store, f"{place('Dataset', dataset.id)}/{CROISSANT}"
+    await store.put(key, orjson.dumps(facts.dump()))
+    patch = DocumentationPatch(
+        title=(facts.name or "")[:TITLE_LENGTH],
+        summary=(facts.description or "")[:SUMMARY_LENGTH],
+        fullPage=full_page(facts),
+    )
+    attributes = DocumentationAttributes(documentation=patch)
+    command = EditEntityDocumentation(
+        data=DocumentationData(id=dataset.id, kind="Dataset", attributes=attributes)
+    )
+    await context.api.commands.edit(command, context.command_origin(), context.now)
+    taken = [name for name, value in facts.dump().items() if value]
+    return model_response(CroissantTaken(taken=taken, leftOut=reading.left_out))
+
+
+async def _dataset(context: RequestContext) -> Dataset:
+    entity = await load(context)
+    assert isinstance(entity, Dataset)
+    return entity
+
+
+async def _kept(context: RequestContext, dataset: Dataset) -> _Kept:
+    """Return the files of the manifest, and the schema: of a dataset of a data source, the one that it found."""
+    manifest = await _object(context, dataset, MANIFEST) or {"files": []}
+    files = [DataFile(file["path"], file["size"], file["sha256"]) for file in manifest["files"]]
+    return _Kept(files, manifest.get("arrowSchema") or dataset.schema_.arrowSchema)
+
+
+async def _object(context: RequestContext, dataset: Dataset, key: str) -> Json | None:
+    try:
+        content = await context.api.platform.store.get(f"{place('Dataset', dataset.id)}/{key}")
+    except ObjectMissing:
+        return None
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        raise Invalid(f"{key.rpartition('/')[2]}: is no JSON object", field="croissant")
+    return value

@@ -1,0 +1,256 @@
+"""Descriptions of datasets in Croissant: written, read by mlcroissant, and taken from files of others."""
+
+import base64
+import hashlib
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from steelyard.schema.names import CROISSANT, SOURCE_CROISSANT
+from steelyard.types import Json
+from tests.platform_api.world import World, dataset, grant, md5
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import mlcroissant
+
+ROWS = pa.table(
+    {
+        "_index_": pa.array([0, 1], pa.int64()),
+        "question": ["how?", "why?"],
+        "weight": [0.5, 1.0],
+        "right": [True, False],
+        "choices": pa.array([["a", "b"], ["c"]]),
+        "more": pa.array([{"source": "x", "year": 2020}, {"source": "y", "year": 2021}]),
+        "asked": pa.array([0, 1], pa.date32()),
+        "answered": pa.array([0, 1], pa.timestamp("us")),
+        "objects": pa.array([[{"a": 1}], []]),
+    }
+)
+FACTS: Json = {
+    "@context": {"@vocab": "https://schema.org/", "sc": "https://schema.org/"},
+    "@type": "sc:Dataset",
+    "conformsTo": "http://mlcommons.org/croissant/1.0",
+    "name": "Questions",
+    "description": "Questions that people ask.",
+    "license": ["https://spdx.org/licenses/CC-BY-4.0"],
+    "citeAs": "@misc{questions, title={Questions}}",
+    "url": "https://example.org/questions",
+    "version": "2.1.0",
+    "datePublished": "2024-05-06",
+    "creator": [{"@type": "Person", "name": "A. Asker"}, {"@type": "Organization", "name": "The Askers"}],
+    "keywords": ["questions", "people"],
+    "isLiveDataset": False,
+    "rai:dataCollection": "by hand",
+    "recordSet": [
+        {
+            "@type": "cr:RecordSet",
+            "@id": "r",
+            "field": [
+                {
+                    "@type": "cr:Field",
+                    "@id": "r/question",
+                    "name": "r/question",
+                    "description": "What was asked.",
+                    "source": {"extract": {"column": "question"}},
+                },
+                {"@type": "cr:Field", "@id": "r/colour", "name": "colour", "description": "No column."},
+            ],
+        }
+    ],
+}
+
+
+def parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return bytes(sink.getvalue())
+
+
+async def uploaded(world: World, files: dict[str, bytes]) -> Json:
+    schema = {"arrowSchema": base64.b64encode(ROWS.schema.serialize().to_pybytes()).decode()}
+    made = await world.created("datasets", **{**dataset(files), "schema": schema})
+    for path, content in files.items():
+        link = (await world.admin.get(f"/datasets/{made['id']}/upload/{path}")).json()
+        headers = {**link["headers"], "content-md5": md5(content)}
+        assert (await world.admin.put(link["url"], content=content, headers=headers)).status_code == 200
+    assert (await world.admin.post(f"/datasets/{made['id']}/finalize")).status_code == 200
+    return made
+
+
+async def described(world: World, made: Json) -> Json:
+    response = await world.admin.get(f"/datasets/{made['id']}/croissant")
+    assert response.status_code == 200, response.text
+    answer: Json = response.json()
+    return answer
+
+
+async def take(world: World, made: Json, content: Json | None) -> httpx.Response:
+    body = {} if content is None else {"croissant": content}
+    return await world.admin.put(f"/datasets/{made['id']}/croissant", json=body)
+
+
+def records(folder: Path, files: dict[str, bytes], document: Json) -> tuple[list[Any], Any]:
+    """Return what mlcroissant reads of a document that stands beside the files, and the metadata that it checked."""
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    (folder / "croissant.json").write_text(json.dumps(document))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
+        return list(read.records("rows")), read.metadata
+
+
+async def test_mlcroissant_reads_the_rows_of_what_is_written(world: World, tmp_path: Path) -> None:
+    files = {"data.parquet": parquet(ROWS)}
+    document = await described(world, await uploaded(world, files))
+    assert document["distribution"][0]["sha256"] == hashlib.sha256(files["data.parquet"]).hexdigest()
+    rows, metadata = records(tmp_path, files, document)
+    assert not metadata.ctx.issues.errors
+    assert metadata.ctx.conforms_to.value == "http://mlcommons.org/croissant/1.0"
+    first = rows[0]
+    assert [first[f"rows/{name}"] for name in ("_index_", "question", "weight", "right")] == [
+        0,
+        b"how?",
+        0.5,
+        True,
+    ]
+    assert list(first["rows/choices"]) == [b"a", b"b"]
+    assert first["rows/more"] == {"rows/more/source": b"x", "rows/more/year": 2020}
+    assert (first["rows/asked"].isoformat(), len(rows)) == ("1970-01-01T00:00:00", 2)
+    assert "rows/objects" not in first, "Croissant 1.0 has no word for lists of objects"
+
+
+async def test_several_files_are_one_set_of_records(world: World, tmp_path: Path) -> None:
+    files = {"a.parquet": parquet(ROWS), "more/b.parquet": parquet(ROWS), "README.md": b"#"}
+    rows, _ = records(tmp_path, files, await described(world, await uploaded(world, files)))
+    assert len(rows) == 4
+
+
+async def test_a_files_facts_become_the_documentation_and_come_back(world: World, tmp_path: Path) -> None:
+    files = {"data.parquet": parquet(ROWS)}
+    made = await uploaded(world, files)
+    answer = (await take(world, made, FACTS)).json()
+    assert set(answer["taken"]) == {
+        "name", "description", "license", "citeAs", "url", "version", "datePublished", "creator", "keywords", "fields",
+    }  # fmt: skip
+    assert answer["leftOut"] == [
+        "recordSet: colour: the dataset has no such column",
+        "isLiveDataset: is no part that is kept",
+        "rai:dataCollection: is no part that is kept",
+    ]
+    text = (await world.admin.get(f"/datasets/{made['id']}/documentation")).json()
+    assert (text["title"], text["summary"]) == ("Questions", "Questions that people ask.")
+    for word in ("CC-BY-4.0", "@misc{questions", "A. Asker, The Askers", "`question`: What was asked."):
+        assert word in text["fullPage"]
+    document = await described(world, made)
+    for name in ("name", "description", "license", "citeAs", "url", "version", "datePublished", "keywords"):
+        assert document[name] == FACTS[name]
+    (question,) = (field for field in document["recordSet"][0]["field"] if field["name"] == "question")
+    assert question["description"] == "What was asked."
+    rows, metadata = records(tmp_path, files, document)
+    assert (len(rows), not metadata.ctx.issues.errors) == (2, True)
+
+
+async def test_what_is_written_is_taken_again(world: World) -> None:
+    first, second = [await uploaded(world, {"data.parquet": parquet(ROWS)}) for _ in range(2)]
+    await take(world, first, FACTS)
+    answer = (await take(world, second, await described(world, first))).json()
+    assert answer["leftOut"] == [f"{name}: is no part that is kept" for name in ("identifier", "dateCreated")]
+    both = await described(world, first), await described(world, second)
+    assert all(
+        both[0][name] == both[1][name] for name in both[0] if name not in {"identifier", "dateCreated"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"@type": "sc:Book"}, "croissant.@type"),
+        ({"conformsTo": "http://mlcommons.org/croissant/0.8"}, "croissant.conformsTo"),
+        ({"conformsTo": None}, "croissant.conformsTo"),
+        ({"name": None}, "croissant.name"),
+        ({"name": "n" * 1001}, "croissant.name"),
+        ({"version": "1" * 201}, "croissant.version"),
+        ({"license": ["x"] * 21}, "croissant.license"),
+        (
+            {"distribution": [{"@type": "cr:FileObject", "contentUrl": "data.parquet", "sha256": "0" * 64}]},
+            "croissant.distribution",
+        ),
+    ],
+)
+async def test_a_file_that_is_none_or_another_datasets_is_refused(
+    world: World, change: Json, field: str
+) -> None:
+    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
+    content = {name: value for name, value in {**FACTS, **change}.items() if value is not None}
+    response = await take(world, made, content)
+    assert (response.status_code, response.json()["field"]) == (422, field), response.text
+    folder = f"datasets/{made['id']}"
+    assert [info.key async for info in world.engines.store.list(folder) if info.key.endswith(CROISSANT)] == []
+
+
+@pytest.mark.parametrize("content", ["text", [1], 5])
+async def test_what_is_no_object_is_refused(world: World, content: object) -> None:
+    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
+    response = await world.admin.put(f"/datasets/{made['id']}/croissant", json={"croissant": content})
+    assert response.status_code == 422
+
+
+async def test_values_that_are_strange_are_left_out_and_hurt_nothing(world: World) -> None:
+    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
+    strange = {
+        "description": {"@value": "In English.", "@language": "en"},
+        "license": {"@type": "CreativeWork", "name": "MIT"},
+        "creator": 7,
+        "citeAs": {"deep": [{}]},
+        "recordSet": {"field": ["x", {"name": 5}]},
+        "distribution": "files",
+        "keywords": [None, {"name": "a"}],
+    }
+    answer = (await take(world, made, {**FACTS, **strange})).json()
+    assert "citeAs: is no text" in answer["leftOut"]
+    document = await described(world, made)
+    assert (document["description"], document["license"]) == ("In English.", ["MIT"])
+    assert (document["creator"], document["keywords"]) == ([{"@type": "Person", "name": "7"}], ["a"])
+
+
+async def test_the_file_of_a_data_source_is_taken_when_it_is_asked_for(world: World) -> None:
+    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
+    response = await take(world, made, None)
+    assert (response.status_code, response.json()["field"]) == (409, "croissant")
+    key = f"datasets/{made['id']}/{SOURCE_CROISSANT}"
+    await world.engines.store.put(key, json.dumps(FACTS).encode())
+    assert "license" in (await take(world, made, None)).json()["taken"]
+    await world.engines.store.put(key, b"no json")
+    assert (await take(world, made, None)).status_code == 422
+
+
+async def test_what_is_not_ready_is_not_described(world: World) -> None:
+    made = await world.created("datasets", **dataset())
+    assert (await world.admin.get(f"/datasets/{made['id']}/croissant")).status_code == 409
+
+
+async def test_a_schema_that_is_none_gives_no_records(world: World) -> None:
+    made = await world.created("datasets", **dataset({"data.parquet": b"rows"}))
+    link = (await world.admin.get(f"/datasets/{made['id']}/upload/data.parquet")).json()
+    await world.admin.put(link["url"], content=b"rows", headers=link["headers"])
+    await world.admin.post(f"/datasets/{made['id']}/finalize")
+    document = await described(world, made)
+    assert "recordSet" not in document
+    assert len(document["distribution"]) == 1
+
+
+async def test_a_description_is_changed_by_who_may_edit(world: World) -> None:
+    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
+    reader = await world.holder(grant("datasets", ["get", "data"], ["acme"]))
+    assert (await reader.get(f"/datasets/{made['id']}/croissant")).status_code == 200
+    response = await reader.put(f"/datasets/{made['id']}/croissant", json={"croissant": FACTS})
+    assert response.status_code == 403
