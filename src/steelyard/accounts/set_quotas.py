@@ -9,7 +9,7 @@ from steelyard.accounts.quota_settings import GLOBAL, LONGEST, UNLIMITED, RateSe
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.quantity import amount
 from steelyard.schema.quota import Quota
-from steelyard.schema.status import WITH_WORKFLOW
+from steelyard.schema.status import CREATIONS_COUNTED
 
 CREATED = ".dyff.io/created"
 """End of the names of resources that are counted at creation, such as evaluations.dyff.io/created."""
@@ -47,7 +47,7 @@ def created_kinds(resource: str) -> frozenset[str]:
     if not resource.endswith(CREATED):
         return frozenset()
     plural = resource.removesuffix(CREATED)
-    return frozenset(kind for kind in WITH_WORKFLOW if plural in ("workflows", PLURALS[kind]))
+    return frozenset(kind for kind in CREATIONS_COUNTED if plural in ("workflows", PLURALS[kind]))
 
 
 def set_quotas(quotas: Iterable[Quota]) -> SetQuotas:

@@ -15,7 +15,7 @@ from steelyard.schema.entities import PLURALS
 from steelyard.schema.quota import SYSTEM, Quota
 from steelyard.schema.requests import QuotaCreateRequest
 from steelyard.schema.resources import LABEL_VALUE_PATTERN
-from steelyard.schema.status import WITH_WORKFLOW
+from steelyard.schema.status import CREATIONS_COUNTED
 
 _ACCOUNT = re.compile(LABEL_VALUE_PATTERN)
 
@@ -48,7 +48,7 @@ def _check(request: QuotaCreateRequest) -> None:
     if not request.resource.endswith(CREATED):
         return
     if not created_kinds(request.resource):
-        plurals = sorted(PLURALS[kind] for kind in WITH_WORKFLOW)
+        plurals = sorted(PLURALS[kind] for kind in CREATIONS_COUNTED)
         raise Invalid(
             f"resource: creations are counted of {', '.join(plurals)}, and of all of them as workflows{CREATED}",
             field="resource",
