@@ -40,6 +40,9 @@ async def test_a_dataset_names_its_source_and_what_it_takes_of_it(world: World) 
         ({"source": "https://user:word@huggingface.co/datasets/org/rows"}, "without a user"),
         ({"source": "https://huggingface.co/datasets/org/rows?x=1"}, "a query"),
         ({"sourceKind": "zenodo", "source": "org/rows"}, "number, the DOI or the URL"),
+        ({"sourceKind": "zenodo", "source": "https://example.org/records/7"}, "egress.sources"),
+        ({"sourceKind": "zenodo", "source": "http://zenodo.org/records/7"}, "egress.sources"),
+        ({"sourceKind": "zenodo", "source": "https://127.0.0.1/records/7"}, "egress.sources"),
     ],
 )
 async def test_a_source_that_cannot_be_fetched_is_refused(world: World, fields: Json, word: str) -> None:
@@ -125,7 +128,7 @@ async def test_a_token_is_named_and_is_for_the_place_itself(world: World) -> Non
     made = await world.created("datasources", **data_source(secrets={"source": "hub-token"}))
     assert notes(made)["steelyard/secret-source"] == "hub-token"
     elsewhere = data_source(
-        source="https://hub.example.org/datasets/org/rows", secrets={"source": "hub-token"}
+        source="https://other.huggingface.co/datasets/org/rows", secrets={"source": "hub-token"}
     )
     response = await world.admin.post("/datasources", json={"account": "acme", **elsewhere})
     assert (response.status_code, response.json()["field"]) == (422, "secrets.source")

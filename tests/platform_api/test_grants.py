@@ -157,6 +157,9 @@ class Subject:
                 return task(self.made["Challenge"], {"id": "0" * 32})
             case "PUT", "{name}":
                 return {"value": "v"}
+            case "PUT", "croissant":
+                conforms = "http://mlcommons.org/croissant/1.0"
+                return {"croissant": {"@type": "Dataset", "conformsTo": conforms, "name": "T"}}
             case "PUT", "permissions":
                 return {"permissions": []}
             case "POST", "tokens":

@@ -29,7 +29,7 @@ class NotCroissant(ValueError):
 
 @dataclass
 class Reading:
-    """What was taken of a file, and what was left out, each with the reason."""
+    """Facts that were taken of a file, and parts that were left out, each with the reason."""
 
     facts: Facts
     left_out: list[str] = field(default_factory=list)

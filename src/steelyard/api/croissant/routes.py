@@ -47,7 +47,7 @@ def croissant_routes(collection: Collection) -> Iterator[Route]:
 
 @dataclass(frozen=True)
 class _Kept:
-    """What lies beside a dataset in the storage."""
+    """Content of a dataset's manifest: its files, and the schema of their rows."""
 
     files: list[DataFile]
     schema: str

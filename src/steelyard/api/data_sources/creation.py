@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
+from steelyard.egress.policy import EgressRefused, check_url
 from steelyard.schema.data_source import DataSource, choosing
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.requests import DataSourceCreateRequest
@@ -15,6 +16,11 @@ async def data_source(
     context: RequestContext, request: DataSourceCreateRequest, new: NewEntity
 ) -> Sequence[AnyEntity]:
     address = source_address(request.sourceKind, request.source)
+    if not address.takes_token:  # the hub's own address may stand for its mirror, which the step alone knows
+        try:
+            check_url(context.api.platform.egress.policy("sources"), address.origin, "source")
+        except EgressRefused as error:
+            raise Invalid(str(error), field="source") from error
     if new.references and not address.takes_token:
         # The address of another server is the user's own, and a token would be sent wherever it points.
         raise Invalid(
