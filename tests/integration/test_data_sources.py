@@ -53,6 +53,12 @@ def _source(client: Client, place: Place, **fields: Any) -> str:
 
 @pytest.mark.timeout(600)
 def test_a_dataset_is_made_of_what_the_hub_has(machine: Machine, hub: Place, tmp_path: Path) -> None:
+    hub.croissant = {
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.1",
+        "name": "rows",
+        "license": "https://choosealicense.com/licenses/mit/",
+    }
     with machine.client() as client:
         source = _source(client, hub, files=["data/"])
         dataset = client.datasets.create(
@@ -64,6 +70,11 @@ def test_a_dataset_is_made_of_what_the_hub_has(machine: Machine, hub: Place, tmp
         assert (tmp_path / "source/data/train.jsonl").read_bytes() == ROWS
         assert not (tmp_path / "source/README.md").exists()
         client.datasets.download(dataset.id, tmp_path / "dataset")
+        assert client.datasets.take_croissant(dataset.id).taken == ["name", "license"]
+        described = client.datasets.croissant(dataset.id)
+        assert described["license"] == ["https://choosealicense.com/licenses/mit/"]
+        columns = [field["name"] for field in described["recordSet"][0]["field"]]
+        assert columns == ["_index_", "question", "label"]
     rows = pq.read_table(tmp_path / "dataset/data.parquet").to_pylist()
     assert rows[499] == {"_index_": 499, "question": "499?", "label": 1}
     assert any(path.endswith(f"resolve/{COMMIT}/data/train.jsonl") for path in hub.paths())

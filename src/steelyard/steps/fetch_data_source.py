@@ -8,20 +8,22 @@ same version, and only the files that are not there yet.
 import asyncio
 import os
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
 
 from steelyard.egress.aiohttp_connector import guarded_session
+from steelyard.schema.bounds import ENTITY_BYTES
 from steelyard.schema.egress import EgressPolicy
-from steelyard.schema.names import OWN_RECORDS
+from steelyard.schema.names import OWN_RECORDS, SOURCE_CROISSANT
 from steelyard.schema.resources import DataSourceResourceSpec
 from steelyard.schema.source_addresses import HUB, HubDataset, SourceAddress, source_address
 from steelyard.schema.steps import SourceLimits, StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.downloads import Downloads
-from steelyard.steps.hub_datasets import list_dataset
+from steelyard.steps.hub_datasets import describe_dataset, list_dataset
 from steelyard.steps.progress import Progress
 from steelyard.steps.secret_files import secret_value
 from steelyard.steps.source_files import Listing, SourceFile, choose, digests_of, failed, stored_digests
@@ -79,6 +81,7 @@ async def fetch(
         progress = Progress(output, "bytes", fetched)
         try:
             async with progress.kept(fetching.look):
+                await _keep_description(output, address, downloads)
                 kept = [await fetching.keep(file) for file in files]
             await seal(output, VolumeManifest(source=listing.origin, files=kept))
         except VolumeConflict as error:
@@ -151,6 +154,16 @@ async def _pinned(output: Store, address: SourceAddress, downloads: Downloads) -
         if (version := await _version(output)) != listing.version and version is not None:
             return await _list(_at(address, version), address, downloads)
     return listing
+
+
+async def _keep_description(output: Store, address: SourceAddress, downloads: Downloads) -> None:
+    """Keep the Croissant file that the hub writes about a dataset, if it does; it is no reason to fail."""
+    if not isinstance(address, HubDataset):
+        return
+    with suppress(StepFailed):
+        content = orjson.dumps(await describe_dataset(address, downloads))
+        if len(content) <= ENTITY_BYTES:
+            await output.put(SOURCE_CROISSANT, content)
 
 
 async def _version(output: Store) -> str | None:

@@ -8,6 +8,7 @@ from steelyard.schema.faults import faults_text
 from steelyard.schema.source_addresses import HubDataset
 from steelyard.steps.downloads import Downloads
 from steelyard.steps.source_files import Listing, SourceFile, failed
+from steelyard.types import JsonValue
 
 
 class _Lfs(BaseModel):
@@ -52,6 +53,11 @@ async def list_dataset(address: HubDataset, downloads: Downloads) -> Listing:
     }
     files = [_file(sibling, f"{base}/{quote(sibling.rfilename)}") for sibling in info.siblings]
     return Listing(info.sha, origin, files)
+
+
+async def describe_dataset(address: HubDataset, downloads: Downloads) -> JsonValue:
+    """Return the Croissant file that the hub has written about the dataset, of whatever revision."""
+    return await downloads.read_json(f"{address.origin}/api/datasets/{address.repository}/croissant")
 
 
 def _file(sibling: _Sibling, url: str) -> SourceFile:

@@ -8,6 +8,7 @@ import asyncio
 import base64
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -281,10 +282,13 @@ async def _keep(
 async def _keep_croissant(source: Store, output: Store, manifest: VolumeManifest) -> None:
     """Keep the description that the data source holds, as it came; the API reads it when somebody takes it."""
     files = [file for file in manifest.files if file.path.rpartition("/")[2] == CROISSANT]
-    # One at the root describes the whole; one that is too large, no request could have brought either.
+    # One at the root describes the whole; one that is too large, no request could have brought either. Without a file,
+    # the hub may have written one.
     file = min(files, key=lambda file: file.path.count("/"), default=None)
-    if file is not None and file.size <= ENTITY_BYTES:
-        await output.put(SOURCE_CROISSANT, await source.get(file.path))
+    if file is not None and file.size > ENTITY_BYTES:
+        return
+    with suppress(ObjectMissing):
+        await output.put(SOURCE_CROISSANT, await source.get(file.path if file else SOURCE_CROISSANT))
 
 
 async def _is_sealed(output: Store) -> bool:

@@ -38,6 +38,8 @@ class Place:
     """Bytes after which the next downloads break off."""
     requests: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
     """Path and headers of every request."""
+    croissant: Any = None
+    """Croissant file that the hub writes about the dataset."""
     hold: threading.Event | None = None
     """Event until which downloads stop in the middle."""
     halfway: threading.Event = field(default_factory=threading.Event)
@@ -116,6 +118,8 @@ class _Hub(_Handler):
                 return self._json(404, {"error": "Invalid rev id"})
             siblings = [_sibling(name, content) for name, content in place.version(commit).items()]
             return self._json(200, {"id": "org/rows", "sha": commit, "siblings": siblings})
+        if path == "/api/datasets/org/rows/croissant":
+            return self._json(200 if place.croissant else 404, place.croissant or {})
         _, _, rest = path.partition("/datasets/org/rows/resolve/")
         commit, _, name = rest.partition("/")
         content = place.version(commit).get(name)

@@ -318,3 +318,21 @@ async def test_an_address_that_is_not_allowed_is_not_called(hub: Place, tmp_path
         await main(config, Log("t", io.StringIO()))
     assert failure.value.permanent
     assert hub.requests == []
+
+
+async def test_what_the_hub_writes_about_a_dataset_is_kept_beside_its_files(
+    hub: Place, tmp_path: Path
+) -> None:
+    hub.croissant = {"name": "rows", "license": "mit"}
+    assert set(await _fetch(tmp_path, hub)) == set(FILES)
+    kept = tmp_path / "out/.steelyard/source-croissant.json"
+    assert json.loads(kept.read_bytes()) == hub.croissant
+
+
+@pytest.mark.parametrize("croissant", [None, {"name": "x" * 600_000}])
+async def test_a_dataset_that_is_not_described_is_fetched_all_the_same(
+    hub: Place, tmp_path: Path, croissant: Any
+) -> None:
+    hub.croissant = croissant
+    assert await _fetch(tmp_path, hub) == FILES
+    assert not (tmp_path / "out/.steelyard/source-croissant.json").exists()

@@ -180,6 +180,13 @@ async def test_a_description_that_the_source_holds_is_kept_as_it_is(tmp_path: Pa
     assert (tmp_path / "out/.steelyard/source-croissant.json").read_bytes() == b'{"name": "rows"}'
 
 
+async def test_without_one_the_description_of_the_hub_is_kept(tmp_path: Path) -> None:
+    _keep(tmp_path, {"a.csv": CSV})
+    (tmp_path / "source/.steelyard/source-croissant.json").write_bytes(b'{"name": "hub"}')
+    await _again(tmp_path)
+    assert (tmp_path / "out/.steelyard/source-croissant.json").read_bytes() == b'{"name": "hub"}'
+
+
 async def test_a_croissant_file_is_no_table(tmp_path: Path) -> None:
     assert (
         len(await _ingest(tmp_path, {"a.jsonl": b'{"x": 1}\n', "croissant.json": b'{"name": "rows"}'})) == 1
