@@ -33,6 +33,7 @@ FIT: dict[str, list[str]] = {
     "expires": ["2040-01-01T00:00:00Z", "8999-12-31T23:59:59+01:00"],
     "key": ["a", "example.com/a"],
     "arrowSchema": ["AAAA"],
+    "source": ["7002", "org-rows"],
 }
 TEXTS = [
     "", "\x00", "a\x00b", "\ud800", "\udfff\ud800", "\x1b[31m", "\u202e", "𝄞" * 300, "ä" * 256, " ", "\n", "../../x",
@@ -45,7 +46,7 @@ NUMBERS: list[JsonValue] = [
     -1, 0, 1, 1000, 1001, INT32, INT32 + 1, INT64, INT64 + 1, -INT64 - 1, -INT64 - 2, 2**64, 10**25, "9" * 25,
     "9" * 5000, "1e3", True, False, 1.5, 1e300, float("inf"), float("nan"), "", "0x10", "１", [1], None,
 ]  # fmt: skip
-_OFTEN = ("runner", "inferenceSession")
+_OFTEN = ("artifacts", "runner", "inferenceSession")
 DEPTHS = [63, 64, 65, 95, 96, 97, 99, 100, 101, 150, 198, 200, 250, 254, 255, 500, 900]
 SIZES = range(ENTITY_BYTES - 1200, ENTITY_BYTES + 40)
 
@@ -55,6 +56,14 @@ def _choose_session(model: str, body: JsonValue) -> None:
     if model == "EvaluationCreateRequest":
         own = body.setdefault("inferenceSession", None)
         body["inferenceSessionReference"] = None if own else body.get("inferenceSessionReference")
+
+
+def _choose_origin(model: str, body: JsonValue) -> None:
+    """A dataset is made of files with a schema, or of a data source."""
+    if model == "DatasetOfSourceCreateRequest" and body.get("artifacts"):
+        body.pop("dataSource", None)
+        body.pop("files", None)
+        body.setdefault("schema", {"arrowSchema": "AAAA"})
 
 
 def nested(depth: int, list_: bool) -> JsonValue:
@@ -78,6 +87,7 @@ class Fuzz:
         schema = model.model_json_schema(by_alias=True)
         body = self._object(schema, schema.get("$defs", {}))
         _choose_session(model.__name__, body)
+        _choose_origin(model.__name__, body)
         if self.random.random() < 0.05 and "schema" in body and isinstance(body["schema"], dict):
             body["schema"]["arrowSchema"] = ""
             body["schema"]["arrowSchema"] = "A" * (self.random.choice(SIZES) - len(json.dumps(body)))

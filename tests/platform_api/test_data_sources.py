@@ -50,6 +50,7 @@ async def test_a_source_that_cannot_be_fetched_is_refused(world: World, fields: 
     response = await world.admin.post("/datasources", json={"account": "acme", **request})
     assert response.status_code == 422, response.text
     assert word in response.json()["detail"]
+    assert response.json()["field"] == ("sourceKind" if word == "sourceKind" else "source")
 
 
 @pytest.mark.parametrize(

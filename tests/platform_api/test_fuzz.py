@@ -32,6 +32,7 @@ from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.operator.session_objects import session_objects
 from steelyard.operator.settings import OperatorSettings
 from steelyard.schema.crd import custom_resource_definitions
+from steelyard.schema.dependencies import has_workflow
 from steelyard.schema.entities import PLURALS, entity_of
 from steelyard.schema.ids import random_id
 from steelyard.schema.requests import (
@@ -204,8 +205,9 @@ async def offered_to_kubernetes(world: World, accepted: dict[str, str], folder: 
         for definition in custom_resource_definitions():
             await _taken(parts, crds, definition)
         for id, kind in accepted.items():
-            if kind in KUBE:
-                resource = manifest(entity_of(await world.settled(kind, id)))
+            entity = entity_of(await world.settled(kind, id))
+            if kind in KUBE and has_workflow(entity):
+                resource = manifest(entity)
                 resource["metadata"]["namespace"] = "default"
                 path = f"/apis/{resource['apiVersion']}/namespaces/default/{PLURALS[kind]}"
                 made = await _taken(parts, path, resource)

@@ -64,7 +64,7 @@ IMAGE_REF = make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "b1"}
             make_data_source(sourceKind="ftp"),
             "Error",
             "FetchFailed",
-            "spec.sourceKind",
+            "sourceKind",
             id="a strange place",
         ),
         pytest.param(

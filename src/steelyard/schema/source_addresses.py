@@ -53,9 +53,9 @@ SourceAddress = HubDataset | ZenodoRecord
 def source_address(kind: str, source: str | None) -> SourceAddress:
     """Return the address that `source` names. Raises ValueError, which says what it should be."""
     if kind not in SOURCE_KINDS:
-        raise ValueError(f"sourceKind: {kind!r} is not fetched; there are {', '.join(SOURCE_KINDS)}")
+        raise ValueError(f"sourceKind {kind!r} is not fetched; there are {', '.join(SOURCE_KINDS)}")
     if not source:
-        raise ValueError("source: is missing; it should name the data, such as OWNER/NAME@REVISION")
+        raise ValueError("source is missing; it should name the data, such as OWNER/NAME@REVISION")
     return _hub_dataset(source) if kind == "huggingface" else _zenodo_record(source)
 
 
@@ -68,7 +68,7 @@ def _hub_dataset(source: str) -> HubDataset:
     plain = _REPOSITORY.fullmatch(repository) and _REVISION.fullmatch(revision)
     if not plain or ".." in repository or ".." in revision or revision.endswith("/"):
         raise ValueError(
-            f"source: {source!r} should be OWNER/NAME or OWNER/NAME@REVISION of a dataset on the hub, or its URL"
+            f"{source!r} should be OWNER/NAME or OWNER/NAME@REVISION of a dataset on the hub, or its URL"
         )
     return HubDataset(origin, repository, revision)
 
@@ -80,7 +80,7 @@ def _zenodo_record(source: str) -> ZenodoRecord:
         return ZenodoRecord(ZENODO, doi[1])
     record = path.removeprefix("records/").removeprefix("record/")
     if not _RECORD.fullmatch(record):
-        raise ValueError(f"source: {source!r} should be the number, the DOI or the URL of a record of Zenodo")
+        raise ValueError(f"{source!r} should be the number, the DOI or the URL of a record of Zenodo")
     return ZenodoRecord(origin, record)
 
 
@@ -90,7 +90,5 @@ def _split(source: str, default: str) -> tuple[str, str]:
         return default, source
     parts = urlsplit(source)
     if not parts.hostname or parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError(
-            f"source: {source!r} should be a URL without a user, a password, a query and a fragment"
-        )
+        raise ValueError(f"{source!r} should be a URL without a user, a password, a query and a fragment")
     return f"{parts.scheme}://{parts.netloc}", unquote(parts.path).strip("/")

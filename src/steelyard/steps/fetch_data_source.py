@@ -212,7 +212,7 @@ def _address(spec: DataSourceResourceSpec) -> SourceAddress:
     try:
         return source_address(spec.sourceKind, spec.source)
     except ValueError as error:
-        raise StepFailed("BadConfiguration", f"spec.{error}", permanent=True) from error
+        raise StepFailed("BadConfiguration", f"spec.source: {error}", permanent=True) from error
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def reconcile(source: Json, children: Children, now: datetime, settings: Operato
     try:
         source_address(spec["sourceKind"], spec.get("source"))
     except ValueError as error:
-        return ended(context, failed("FetchFailed", f"spec.{error}"), history_of(source))
+        return ended(context, failed("FetchFailed", f"spec.source: {error}"), history_of(source))
     step = Step("run", "fetch_data_source", settings.step_deadline_seconds)
     done = Phase("ready", "Ready", "the files are in storage")
     return single_step(context, step, running="Fetching", done=done, default="FetchFailed", known=REASONS)

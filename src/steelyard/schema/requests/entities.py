@@ -22,7 +22,7 @@ from steelyard.schema.mounts import check_mounts
 from steelyard.schema.paths import check_artifact_paths, check_md5
 from steelyard.schema.requests.base import CreateRequest, End, EntityId, EntityReference, Name, Request
 from steelyard.schema.secrets import ServiceSecrets, SourceSecrets
-from steelyard.schema.source_addresses import source_address
+from steelyard.schema.source_addresses import SourceKind, source_address
 
 
 def _checked(artifacts: list[Artifact]) -> list[Artifact]:
@@ -237,12 +237,18 @@ class DataSourceCreateRequest(DataSourceFields, CreateRequest):
 
     name: Name
     """Name for people."""
+    sourceKind: SourceKind
+    """Kind of place: huggingface or zenodo."""
+    source: Line
+    """Address of the data: OWNER/NAME@REVISION or a URL of the hub, a record's number, DOI or URL of Zenodo."""
     files: Annotated[list[Line], FEW] | None = None
     """Patterns of files to fetch, such as `data/*.csv`; without them, all files."""
     secrets: SourceSecrets | None = None
     """Secrets of the account that the fetching needs, by name; for a gated or private source, its token."""
 
-    @model_validator(mode="after")
-    def _readable(self) -> Self:
-        source_address(self.sourceKind, self.source)
-        return self
+    @field_validator("source")
+    @classmethod
+    def _readable(cls, source: str, info: ValidationInfo) -> str:
+        if kind := info.data.get("sourceKind"):
+            source_address(kind, source)
+        return source
