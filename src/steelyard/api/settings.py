@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from steelyard.schema.bounds import ENTITY_BYTES, INT32
+from steelyard.schema.inference_service import HOST_PATTERN
 
 
 class ApiSettings(BaseModel):
@@ -18,6 +19,13 @@ class ApiSettings(BaseModel):
         default="",
         description="URL at which clients reach the API, without /v0; signed URLs begin with it. Without it: the "
         "address that the API listens on; behind a proxy, or if the API has a name, it has to be set.",
+    )
+    image_registry: str = Field(
+        default="",
+        max_length=255,
+        pattern=f"^$|{HOST_PATTERN}",
+        description="Address, without scheme, at which the nodes of the cluster pull images of artifacts: that of the "
+        "API or of a proxy before it, such as registry.example.com:5000. Without it, `runner.imageRef` is refused.",
     )
     outcome_seconds: float = Field(
         default=5.0,

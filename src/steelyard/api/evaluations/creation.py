@@ -6,6 +6,7 @@ from steelyard.api.entities.creation import NewEntity, check_replicas
 from steelyard.api.entities.references import foreign_service, resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
+from steelyard.schema.artifact_images import image_notes
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.dependencies import data_mounts, naming
 from steelyard.schema.entities import AnyEntity
@@ -56,4 +57,5 @@ async def own_session(
             field=field,
         )
     content = {**request.dump(), "inferenceService": foreign_service(service).dump()}
-    return InferenceSessionSpec.parse(content), annotations_of(service_secrets_of(service))
+    notes = [*annotations_of(service_secrets_of(service)), *image_notes(service)]
+    return InferenceSessionSpec.parse(content), notes

@@ -7,7 +7,9 @@ from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.references import foreign_model, resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
+from steelyard.api.inference_services.images import image_of_artifact
 from steelyard.egress.policy import EgressRefused, check_url
+from steelyard.schema.artifact_images import image_note
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.hosted_model import HostedModelFault, hosted_model, is_hosted
@@ -49,16 +51,14 @@ def _check_hosted(context: RequestContext, request: InferenceServiceCreateReques
 async def _resolve_runner(
     context: RequestContext, request: InferenceServiceCreateRequest, content: dict[str, Any]
 ) -> None:
-    """Write into `content` the ids of what the runner mounts. Raises Invalid."""
+    """Write into `content` the ids of what the runner mounts, and its artifact's image. Raises Invalid."""
     if request.runner is None:
         return
     _check_hosted(context, request)
     if (image := request.runner.imageRef) is not None:
-        field = "runner.imageRef"
-        raise Invalid(
-            f"{field}: the image of {image.kind} {image.id} cannot be run yet; name one by runner.image",
-            field=field,
-        )
+        artifact, digest = await image_of_artifact(context, image, "runner.imageRef")
+        content["runner"]["imageRef"]["id"] = artifact
+        content["annotations"] = [image_note(context.api.platform.settings.image_registry, artifact, digest)]
     for number, mount in enumerate(request.runner.volumeMounts or []):
         if mount.data is None:
             continue

@@ -7,6 +7,7 @@ from steelyard.api.entities.creation import NewEntity, check_replicas
 from steelyard.api.entities.references import foreign_service, resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
+from steelyard.schema.artifact_images import image_notes
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession
@@ -28,7 +29,7 @@ async def inference_session(
         "expires": expires,
         "inferenceService": foreign_service(service).dump(),
         # The service's names, which are looked up in the account of the session.
-        "annotations": annotations_of(service_secrets_of(service)),
+        "annotations": [*annotations_of(service_secrets_of(service)), *image_notes(service)],
     }
     return [new.entity(InferenceSession, content)]
 

@@ -43,7 +43,7 @@ _CONTENT_SECURITY_POLICY = "sandbox; default-src 'none'"
 async def get(context: RequestContext) -> Response:
     """The manifest, byte for byte as it was pushed."""
     repository = await readable(context)
-    digest = await _digest(repository, context.values["reference"])
+    digest = await digest_of(repository, context.values["reference"])
     media, content = await _read(repository, digest)
     headers = {
         "Content-Length": str(len(content)),
@@ -94,7 +94,7 @@ async def _check_room(repository: Repository, digest: str, tag: str | None) -> N
 async def delete(context: RequestContext) -> Response:
     """Accepted: the tag is gone, or the manifest of a digest with all of its tags."""
     repository, reference = await writable(context), context.values["reference"]
-    digest = await _digest(repository, reference)
+    digest = await digest_of(repository, reference)
     await repository.check_open()
     if ":" not in reference:
         await repository.store.delete(repository.tag(reference))
@@ -102,7 +102,7 @@ async def delete(context: RequestContext) -> Response:
     if not await repository.has(repository.manifest(digest)):
         raise ManifestUnknown(f"there is no manifest {reference}")
     for tag in await repository.tags():
-        if await _digest(repository, tag) == digest:
+        if await digest_of(repository, tag) == digest:
             await repository.store.delete(repository.tag(tag))
     await repository.store.delete(repository.manifest(digest))
     return Response(status_code=202)
@@ -134,7 +134,7 @@ async def missing(repository: Repository) -> str | None:
         return f"the push is not finished: the repository has no tag{uploads if unfinished else ''}"
     try:
         for tag in tags:  # a manifest may have been deleted while its tag was being written
-            if not await repository.has(repository.manifest(await _digest(repository, tag))):
+            if not await repository.has(repository.manifest(await digest_of(repository, tag))):
                 return f"tag {tag} leads to a manifest that is not there"
         async for digest in repository.manifests():
             await _check_content(repository, _parsed((await _read(repository, digest))[1]))
@@ -145,13 +145,13 @@ async def missing(repository: Repository) -> str | None:
 
 async def seal(repository: Repository) -> Repository:
     """Seal the tags as they are, and return the repository with these. A seal that is there already stays."""
-    tags = {tag: await _digest(repository, tag) for tag in await repository.tags()}
+    tags = {tag: await digest_of(repository, tag) for tag in await repository.tags()}
     with suppress(ObjectExists):  # of another request that finalizes, or of one that was cut short
         await repository.store.create(repository.seal, orjson.dumps(tags))
     return replace(repository, is_open=False)
 
 
-async def _digest(repository: Repository, reference: str) -> str:
+async def digest_of(repository: Repository, reference: str) -> str:
     """Return the digest of a tag, or the digest itself. Raises ManifestUnknown, TagInvalid, DigestInvalid."""
     if ":" in reference:
         repository.manifest(reference)

@@ -6,6 +6,7 @@ Pure: the same entity always gives the same manifest, so that a resource deleted
 from collections.abc import Iterator
 
 from steelyard.kube.resource import DYFF, Resource
+from steelyard.schema.artifact_images import image_of, with_image
 from steelyard.schema.audit import Audit
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.data_source import chosen_files
@@ -53,6 +54,8 @@ def manifest(entity: DyffEntity, secret: str | None = None, traceparent: str | N
     `traceparent` is the span that the workflow's own belong to.
     """
     content = entity.dump()
+    if (image := image_of(entity)) is not None:
+        content = with_image(content, image)
     kind = content["kind"]
     return {
         "apiVersion": KUBE[kind].api_version,
@@ -112,7 +115,7 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
     match entity:
         case Evaluation():
             service, own = entity.inferenceSession.inferenceService, entity.inferenceSessionReference is None
-            mounted = _mounted(service, "inferenceSession.inferenceService") if own else {}
+            mounted = _mounted(entity, service, "inferenceSession.inferenceService") if own else {}
             if "dataset" in mounted:
                 field = "inferenceSession.inferenceService.runner.volumeMounts"
                 raise Unresolvable(
@@ -129,9 +132,9 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
             return {"source": place("DataSource", source)}
         case InferenceSession():
             service = entity.inferenceService
-            return _mounted(service, "inferenceService") | _spending(service)
+            return _mounted(entity, service, "inferenceService") | _spending(service)
         case InferenceService():
-            _check_image(entity, "")
+            _check_image(entity, entity, "")
             return {}
         case Model():
             return {"source": f"uploads/{entity.id}"} if entity.source.kind == "Upload" else {}
@@ -162,9 +165,9 @@ def _spending(service: ForeignInferenceService) -> dict[str, str]:
     return {SPENDING: place("InferenceService", service.id)} if hosted else {}
 
 
-def _mounted(service: InferenceServiceFields, field: str) -> dict[str, str]:
+def _mounted(entity: DyffEntity, service: InferenceServiceFields, field: str) -> dict[str, str]:
     """One location for each data mount, by its name."""
-    _check_image(service, f"{field}.")
+    _check_image(entity, service, f"{field}.")
     inputs = {}
     for mount in data_mounts(service):
         assert mount.data  # the schema says so
@@ -180,12 +183,12 @@ def _mounted(service: InferenceServiceFields, field: str) -> dict[str, str]:
     return inputs
 
 
-def _check_image(service: InferenceServiceFields, field: str) -> None:
-    """Raise Unresolvable for a reference to an image: images of artifacts cannot be run yet. A mock needs none."""
-    if service.runner and service.runner.imageRef and service.runner.kind != "mock":
-        reference = service.runner.imageRef
+def _check_image(entity: DyffEntity, service: InferenceServiceFields, field: str) -> None:
+    """Raise Unresolvable for an artifact whose image was not looked up with its service. A mock needs none."""
+    reference = service.runner.imageRef if service.runner and service.runner.kind != "mock" else None
+    if reference is not None and image_of(entity) is None:
         raise Unresolvable(
             "BadImage",
-            f"{field}runner.imageRef: the image of {reference.kind} {reference.id} cannot be run yet; "
-            "name one by runner.image, with host, name and digest",
+            f"{field}runner.imageRef: the image of {reference.kind} {reference.id} is not known; create the service "
+            "again with the setting api.image_registry, or name an image by runner.image",
         )

@@ -145,6 +145,35 @@ def test_a_mock_needs_no_image_of_its_own() -> None:
     assert manifest(make_service(runner=runner))["spec"]["runner"]["kind"] == "mock"
 
 
+IMAGE = {"host": "registry.example.com:5000", "name": "artifacts/o1", "digest": f"sha256:{'a' * 64}"}
+NOTE = {"key": "steelyard/image", "value": f"registry.example.com:5000/artifacts/o1@sha256:{'a' * 64}"}
+OF_ARTIFACT = make_service_fields(
+    runner=make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "o1"})
+)
+
+
+@pytest.mark.parametrize(
+    ("entity", "path"),
+    [
+        (make_service(runner=OF_ARTIFACT["runner"], annotations=[NOTE]), ()),
+        (make_session(inferenceService=OF_ARTIFACT, annotations=[NOTE]), ("inferenceService",)),
+        (
+            make_evaluation(inferenceSession={"inferenceService": OF_ARTIFACT}, annotations=[NOTE]),
+            ("inferenceSession", "inferenceService"),
+        ),
+    ],
+    ids=["a service", "a session", "an evaluation"],
+)
+def test_an_artifact_is_named_by_registry_repository_and_digest(
+    entity: DyffEntity, path: tuple[str, ...]
+) -> None:
+    spec = manifest(entity)["spec"]
+    for name in path:
+        spec = spec[name]
+    assert spec["runner"]["image"] == IMAGE
+    assert "imageRef" not in spec["runner"]
+
+
 def test_a_models_medium_stands_beside_its_places() -> None:
     made = manifest(make_model(storage={"medium": "ObjectStorage"}))
     assert made["spec"]["storage"] == {"inputs": {}, "output": "models/m1", "medium": "ObjectStorage"}
@@ -160,7 +189,7 @@ def _mount(**changes: Any) -> dict[str, Any]:
         pytest.param(
             make_service(runner=make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "o1"})),
             "BadImage",
-            "runner.imageRef: the image of OCIArtifact o1 cannot be run yet",
+            "runner.imageRef: the image of OCIArtifact o1 is not known",
             id="an image of the platform",
         ),
         pytest.param(

@@ -1,0 +1,102 @@
+"""Images that were pushed as artifacts, in inference services: what runs is the digest of the day of creation."""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from steelyard.api.settings import ApiSettings
+from steelyard.schema.entities import entity_of
+from steelyard.services.orchestrator.manifest import manifest
+from steelyard.types import Json
+from tests.platform_api.world import World, dataset, grant, make_world, service
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+HOST = "registry.example.com:5000"
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with make_world(settings=ApiSettings(image_registry=HOST)) as made:
+        yield made
+
+
+async def pushed(world: World, tag: str = "latest", *, final: bool = True) -> tuple[str, str]:
+    """Push an image; return the artifact's id and the image's digest."""
+    id = (await world.created("artifacts"))["id"]
+    path = f"http://api/v2/artifacts/{id}"
+    config = {
+        "mediaType": "application/json",
+        "digest": f"sha256:{hashlib.sha256(b'{}').hexdigest()}",
+        "size": 2,
+    }
+    content = json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": []}).encode()
+    await world.admin.post(f"{path}/blobs/uploads/?digest={config['digest']}", content=b"{}")
+    headers = {"Content-Type": MANIFEST}
+    answer = await world.admin.put(f"{path}/manifests/{tag}", content=content, headers=headers)
+    assert answer.status_code == 201, answer.text
+    if final:
+        assert (await world.admin.post(f"/artifacts/{id}/finalize")).status_code == 200
+    return id, f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def of_artifact(id: str, kind: str = "OCIArtifact") -> Json:
+    fields = service()
+    runner = {name: value for name, value in fields["runner"].items() if name != "image"}
+    return {**fields, "runner": {**runner, "kind": "container", "imageRef": {"id": id, "kind": kind}}}
+
+
+async def test_a_pushed_image_runs_in_sessions_and_evaluations(world: World) -> None:
+    artifact, digest = await pushed(world)
+    made = await world.created("inferenceservices", **of_artifact(artifact))
+    assert made["runner"]["imageRef"] == {"id": artifact, "kind": "OCIArtifact"}
+    session = (await world.created("inferencesessions", inferenceService=made["id"]))["inferencesession"]
+    data = await world.created("datasets", **dataset())
+    asked = {"dataset": data["id"], "inferenceSession": {"inferenceService": made["id"]}}
+    evaluation = await world.created("evaluations", **asked)
+    image = {"host": HOST, "name": f"artifacts/{artifact}", "digest": digest}
+    for entity, path in (
+        (made, ()),
+        (session, ("inferenceService",)),
+        (evaluation, ("inferenceSession", "inferenceService")),
+    ):
+        spec = manifest(entity_of(json.dumps(entity).encode()))["spec"]
+        for name in path:
+            spec = spec[name]
+        assert spec["runner"]["image"] == image
+
+
+async def test_an_artifact_without_an_image_to_run_is_refused(world: World) -> None:
+    unfinished, _ = await pushed(world, final=False)
+    untagged, _ = await pushed(world, "v1")
+    model = (await world.created("usecases"))["id"]
+    for fields, field, named in (
+        (of_artifact(unfinished), "runner.imageRef", "finalize it first"),
+        (of_artifact(untagged), "runner.imageRef", "has no tag latest; it has v1"),
+        (of_artifact("0" * 32), "runner.imageRef", "there is no OCIArtifact"),
+        (of_artifact(model, "UseCase"), "runner.imageRef.kind", "only an OCIArtifact"),
+    ):
+        refused = await world.admin.post("/inferenceservices", json={"account": "acme", **fields})
+        assert (refused.status_code, refused.json()["field"]) == (422, field), refused.text
+        assert named in refused.json()["detail"]
+
+
+async def test_it_takes_the_right_to_use_the_artifact(world: World) -> None:
+    artifact, _ = await pushed(world)
+    creator = await world.holder(grant("inferenceservices", ["create"], ["acme"]))
+    body = {"account": "acme", **of_artifact(artifact)}
+    assert (await creator.post("/inferenceservices", json=body)).status_code == 422
+    user = await world.holder(
+        grant("inferenceservices", ["create"], ["acme"]), grant("artifacts", ["consume"], ["acme"])
+    )
+    assert (await user.post("/inferenceservices", json=body)).status_code == 200
+
+
+async def test_without_an_address_for_nodes_it_is_refused() -> None:
+    async with make_world() as world:
+        artifact, _ = await pushed(world)
+        body = {"account": "acme", **of_artifact(artifact)}
+        refused = await world.admin.post("/inferenceservices", json=body)
+    assert (refused.status_code, refused.json()["field"]) == (422, "runner.imageRef")
+    assert "api.image_registry" in refused.json()["detail"]
