@@ -17,7 +17,7 @@ from steelyard.client import Client
 from steelyard.client.errors import Invalid, WorkflowFailed
 from steelyard.schema.egress import EgressPolicy
 from steelyard.steps.example import make_config
-from steelyard.steps.source_servers import COMMIT, RECORD, Place, hub_server, zenodo_server
+from steelyard.steps.source_servers import COMMIT, RECORD, TOKEN, Place, hub_server, zenodo_server
 from tests.integration.conftest import Machine, machine_at
 from tests.integration.small import ACCOUNT
 
@@ -28,11 +28,20 @@ FILES = {"README.md": b"# rows", "data/train.jsonl": ROWS, "data/test.csv": b"qu
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+def mirror() -> Iterator[Place]:
+    """A mirror of the hub that answers nobody without a token."""
+    with hub_server(FILES) as place:
+        place.token = TOKEN
+        yield place
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory, mirror: Place) -> Iterator[Machine]:
     with machine_at(tmp_path_factory.mktemp("sources") / "state") as machine:
         with pytest.MonkeyPatch.context() as environment:
             environment.setenv("STEELYARD_EGRESS__SOURCES", '["http://127.0.0.1"]')
             environment.setenv("STEELYARD_EGRESS__NETWORKS", '["127.0.0.0/8"]')
+            environment.setenv("STEELYARD_OPERATOR__HUB", mirror.origin)
             machine.up()
         yield machine
 
@@ -115,12 +124,54 @@ def test_an_address_that_the_settings_do_not_allow_is_not_called(machine: Machin
             client.datasources.create(
                 account=ACCOUNT, name="rows", sourceKind="zenodo", source="https://example.org/records/7"
             )
-        # The hub is taken, since its mirror may stand for it, and the step does not call what is not allowed.
-        made = client.datasources.create(
-            account=ACCOUNT, name="rows", sourceKind="huggingface", source="org/rows"
-        )
+        # Zenodo itself is taken, as is the hub, for which a mirror may stand; the step calls only what is allowed.
+        made = client.datasources.create(account=ACCOUNT, name="rows", sourceKind="zenodo", source="7002")
         with pytest.raises(WorkflowFailed, match=r"egress\.sources"):
             client.datasources.wait(made.id, timeout=300)
+
+
+@pytest.mark.timeout(600)
+def test_a_gated_dataset_is_fetched_by_a_token_that_nothing_keeps(
+    machine: Machine, mirror: Place, tmp_path: Path
+) -> None:
+    request = {"account": ACCOUNT, "name": "gated", "sourceKind": "huggingface", "source": "org/rows"}
+    with machine.client() as client:
+        refused = client.datasources.create(request)
+        with pytest.raises(WorkflowFailed, match=r"needs a token, which secrets\.source names"):
+            client.datasources.wait(refused.id, timeout=300)
+        client.secrets.set(ACCOUNT, "hub-token", TOKEN)
+        made = client.datasources.create(request, secrets={"source": "hub-token"})
+        ready = client.datasources.wait(made.id, timeout=300)
+        client.datasources.download(made.id, tmp_path / "source")
+        assert TOKEN not in ready.dump_json()
+        assert TOKEN not in str(client.datasources.logs(made.id))
+    assert (tmp_path / "source/data/train.jsonl").read_bytes() == ROWS
+    kept = [path for path in machine.state.storage.rglob("*") if path.is_file()]
+    assert kept
+    assert not [path for path in kept if TOKEN.encode() in path.read_bytes()]
+
+
+@pytest.mark.timeout(600)
+def test_a_source_that_is_deleted_while_it_is_fetched_is_stopped_and_fails_what_waits_for_it(
+    machine: Machine, hub: Place
+) -> None:
+    assert hub.store is not None
+    hub.store.hold = threading.Event()
+    try:
+        with machine.client() as client:
+            source = _source(client, hub)
+            dataset = client.datasets.create(account=ACCOUNT, name="late", dataSource=source)
+            assert hub.store.halfway.wait(240), "the large file was never asked for"
+            assert client.datasets.get(dataset.id).status == "Created"
+            message = client.datasources.delete(source).message or ""
+            assert "is being stopped" in message
+            assert dataset.id in message
+            with pytest.raises(WorkflowFailed):
+                client.datasets.wait(dataset.id, timeout=300)
+            failed = client.datasets.get(dataset.id)
+            assert (failed.status, failed.reason) == ("Error", "DataSourceMissing")
+    finally:
+        hub.store.hold.set()
 
 
 @pytest.mark.timeout(300)
