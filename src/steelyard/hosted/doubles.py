@@ -25,6 +25,8 @@ class FakeProvider:
     seconds: float = 0.0
     """Time that an answer takes; it is charged when it begins."""
     tells_usage: bool = True
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+    """Answers wait while it is not set; set at the start."""
     breaks_off: bool = False
     """Break the connection in the middle of every answer."""
     refusal: Callable[[Json], web.Response | None] = lambda body: None
@@ -38,6 +40,7 @@ class FakeProvider:
 
     def __post_init__(self) -> None:
         self._chance = random.Random(self.seed)
+        self.open.set()
 
     @property
     def charged(self) -> int:
@@ -71,6 +74,7 @@ class FakeProvider:
         usage = {"prompt_tokens": len(text.split()), "completion_tokens": words}
         self.read += usage["prompt_tokens"]
         self.written += words
+        await self.open.wait()
         if self.seconds:
             await asyncio.sleep(self.seconds)
         if body.get("stream"):

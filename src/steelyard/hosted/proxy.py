@@ -21,6 +21,8 @@ from steelyard.schema.hosted_model import STOPPED, HostedModel
 
 MAX_REQUEST_BYTES = 64 << 20
 CAP_REACHED = "SpendCapReached"
+_CLIENT_GONE = 499
+"""Status of an answer that nobody gets."""
 
 
 @dataclass
@@ -53,6 +55,10 @@ class Proxy:
         try:
             async with self.gate.passed(patience):
                 await self.account.hold(sent.most, patience)
+                if request.transport is None or request.transport.is_closing():
+                    # Nobody waits for the answer any more, and it has not been paid for.
+                    self.account.settle(sent.most, Tokens(), calls=0)
+                    return web.Response(status=_CLIENT_GONE)
                 return await self._ask(request, sent)
         except RateLimited as error:
             return _response(_busy("RateLimited", str(error), error.retry_after))

@@ -32,11 +32,19 @@ CHAT = "/v1/chat/completions"
 Client = TestClient[web.Request, web.Application]
 
 
+class Server(TestServer):
+    """A server as it runs in a Pod: a call whose client has gone goes on."""
+
+    async def _make_runner(self, **options: Any) -> web.BaseRunner:
+        return await super()._make_runner(**{**options, "handler_cancellation": False})
+
+
 class Setting:
     """A server in front of a provider."""
 
-    def __init__(self, client: Client, book: Book, warnings: list[str]) -> None:
+    def __init__(self, client: Client, gate: Gate, book: Book, warnings: list[str]) -> None:
         self.client = client
+        self.gate = gate
         self.book = book
         self.warnings = warnings
 
@@ -70,8 +78,8 @@ async def serving(
         gate = Gate(model.requests_per_minute, model.concurrent_requests)
         provider_calls = Provider(model, lambda: guarded_session(policy), key)
         proxy = Proxy(model, gate, account, provider_calls, warnings.append)
-        async with TestClient(TestServer(make_app(proxy))) as client:
-            yield Setting(client, book, warnings)
+        async with TestClient(Server(make_app(proxy))) as client:
+            yield Setting(client, gate, book, warnings)
 
 
 @asynccontextmanager
@@ -187,6 +195,27 @@ async def test_calls_at_the_same_time_wait_for_each_other() -> None:
         answers = await asyncio.gather(*(setting.ask() for _ in range(12)))
     assert {status for status, _, _ in answers} == {200}
     assert provider.most_at_once == 2
+
+
+async def test_a_call_whose_client_has_gone_is_not_sent() -> None:
+    provider = FakeProvider()
+    async with serving(provider, concurrent_requests=1, queue_seconds=60, tokens_total=10_000) as setting:
+        provider.open.clear()
+        first = asyncio.create_task(setting.ask())
+        while not provider.at_once:  # noqa: ASYNC110 - the provider tells nobody
+            await asyncio.sleep(0.01)
+        server = setting.client.server.handler
+        async with aiohttp.ClientSession() as leaving:
+            second = asyncio.create_task(leaving.post(setting.client.make_url(CHAT), json=HELLO))
+            while not setting.gate._waiting:  # noqa: ASYNC110 - nor does the gate
+                await asyncio.sleep(0.01)
+            second.cancel()
+        while all(connection.transport for connection in server.connections):  # noqa: ASYNC110 - nor does the server
+            await asyncio.sleep(0.01)
+        provider.open.set()
+        assert (await first)[0] == 200
+        assert (await setting.ask())[0] == 200
+        assert (await setting.spent()).calls == len(provider.bodies) == 2
 
 
 def refusing(status: int, message: str, **headers: str) -> Callable[[Json], web.Response]:
