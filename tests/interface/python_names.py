@@ -72,6 +72,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "steelyard.testing.engines.log": ("CASES",),
     "steelyard.testing.engines.log_groups": ("CASES",),
     "steelyard.testing.engines.outbox": ("CASES",),
+    "steelyard.testing.engines.secrets": ("CASES",),
     "steelyard.testing.engines.store": ("CASES",),
     "steelyard.testing.engines.view": ("CASES",),
     "steelyard.testing.engines.view_sink": ("CASES",),
