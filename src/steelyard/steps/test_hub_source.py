@@ -17,6 +17,7 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 
 from steelyard.schema.egress import EgressPolicy
+from steelyard.steps import hub_source
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.example import LOOPBACK, make_config, make_model_spec
 from steelyard.steps.fetch_model import main
@@ -244,7 +245,6 @@ async def test_a_gated_model_says_what_it_needs_without_the_token(
         await _fetch(tmp_path)
     assert (failure.value.code, failure.value.permanent) == ("FetchFailed", True)
     assert advice in failure.value.message
-    # This hub repeats the token that it was given.
     assert "hf_a-token" not in failure.value.message
 
 
@@ -292,3 +292,12 @@ async def test_another_server_to_which_the_hub_sends_us_is_not_shown_the_token(
     assert kept == {LARGE: FILES[LARGE]}
     assert set(shown) == {None}
     assert hub.authorizations == {f"Bearer {TOKEN}"}
+
+
+async def test_a_library_that_quotes_the_token_does_not_bring_it_into_the_status() -> None:
+    def fail() -> None:
+        raise OSError(f"Header value b'Bearer {TOKEN}' is illegal\nAuthorization: {TOKEN}")
+
+    with pytest.raises(StepFailed) as failure:
+        await hub_source._in_thread(fail, TOKEN)
+    assert failure.value.message == "the hub cannot be reached: Header value b'Bearer ***' is illegal"
