@@ -34,6 +34,8 @@ FIT: dict[str, list[str]] = {
     "key": ["a", "example.com/a"],
     "arrowSchema": ["AAAA"],
     "source": ["7002", "org-rows"],
+    "imagePull": ["org-rows"],
+    "provider": ["org-rows", "7002"],
 }
 TEXTS = [
     "", "\x00", "a\x00b", "\ud800", "\udfff\ud800", "\x1b[31m", "\u202e", "𝄞" * 300, "ä" * 256, " ", "\n", "../../x",

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import QuotaSettings
+from steelyard.accounts.secrets import Secrets
 from steelyard.api.kinds import KINDS
 from steelyard.broker.log import DEAD, QUARANTINE, WAITING
 from steelyard.broker.open import open_log
@@ -42,6 +43,7 @@ from steelyard.schema.requests import (
     AccountTokenCreateRequest,
     DocumentationEditRequest,
     LabelsEditRequest,
+    SecretSetRequest,
     WebhookCreateRequest,
 )
 from steelyard.services.orchestrator.manifest import KUBE, manifest
@@ -51,7 +53,7 @@ from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.storage.store import open_store
 from steelyard.types import Json
 from steelyard.views.open import open_view
-from tests.platform_api.fuzzing import Fuzz
+from tests.platform_api.fuzzing import FIT, Fuzz
 from tests.platform_api.test_collection import an_audit, an_evaluation
 from tests.platform_api.world import Engines, World, dataset, make_world
 
@@ -101,6 +103,7 @@ async def platform(folder: Path) -> AsyncIterator[World]:
                 candidate=Candidate("fuzz", SystemClock()),
                 new_id=random_id,
                 stop=stop,
+                secrets=Secrets(accounts_database.secrets, engines.secret_keys),
             )
         )
         yield world
@@ -123,6 +126,9 @@ async def fuzzed(world: World, random: Random, count: int) -> dict[str, str]:
         "baseline": audit["id"],
         "modules": module["id"],
     }
+    for account in FIT["account"]:
+        for name in FIT["provider"]:
+            await world.admin.put(f"/accounts/{account}/secrets/{name}", json={"value": "hf_0123456789"})
     fuzz, accepted, answers = Fuzz(random, ids), dict[str, str](), Counter[int]()
     for number in range(count):
         kind = random.choice(CREATED)
@@ -164,6 +170,7 @@ async def _other(world: World, fuzz: Fuzz, id: str, accepted: dict[str, str]) ->
         ("PUT", f"/accounts/{'0' * 32}/permissions", AccountPermissionsSetRequest, {}),
         ("POST", f"/accounts/{'0' * 32}/tokens", AccountTokenCreateRequest, {}),
         ("POST", f"/accounts/{'0' * 32}/webhooks", WebhookCreateRequest, {}),
+        ("PUT", f"/accounts/acme/secrets/{random.choice(FIT['provider'])}", SecretSetRequest, {}),
     ]
     method, url, model, parameters = random.choice(routes)
     body = fuzz.request(model) if model else b""
