@@ -4,7 +4,6 @@ import base64
 import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import cast
 
 import orjson
@@ -85,8 +84,3 @@ def signing_key(pem: bytes, webhook: str, generation: int) -> bytes:
 def shown_secret(key: bytes) -> str:
     """Return a key in the form in which receivers are given it by Standard Webhooks."""
     return f"whsec_{base64.b64encode(key).decode()}"
-
-
-def seconds(time: datetime) -> float:
-    """Return a time as the database keeps it: seconds since 1970."""
-    return time.timestamp()

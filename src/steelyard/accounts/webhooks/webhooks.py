@@ -1,17 +1,21 @@
 """Webhooks of accounts, on any accounts database. The API registers them; their senders send what waits."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol, TypeVar
 
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.webhooks import scripts
-from steelyard.accounts.webhooks.registration import Event, Registration, seconds
+from steelyard.accounts.webhooks.registration import Event, Registration
 from steelyard.accounts.webhooks.scripts import Attempt, Failure, Row, Script
 from steelyard.errors import ContentError
 from steelyard.schema.webhook import Webhook
 
 T = TypeVar("T")
+_CLAIMED_AT_ONCE = 8
+"""Claims that wait for their commit at the same time: fewer than a server's connections."""
 Make = Callable[[], Script[T]]
 
 
@@ -86,11 +90,15 @@ class Webhooks:
         """Take up to `limit` webhooks for one event each; no other sender gets them before their leases end."""
         # A lease that ends later than any of now could was made by a clock that has been set back since.
         latest, lease = now + 2 * lease_seconds, now + lease_seconds
-        attempts = []
-        for hook in await self._engine.read(lambda: scripts.due(now, latest, limit)):
-            attempt = await self._engine.write(lambda hook=hook: scripts.claim(hook, now, lease, latest))  # type: ignore[misc]
-            if attempt is not None:
-                attempts.append(attempt)
+        hooks = await self._engine.read(lambda: scripts.due(now, latest, limit))
+        attempts: list[Attempt] = []
+        # Some at once, which share a commit; each in a transaction of its own, so that senders do not wait in a circle.
+        for start in range(0, len(hooks), _CLAIMED_AT_ONCE):
+            claims = (
+                self._engine.write(partial(scripts.claim, hook, now, lease, latest))
+                for hook in hooks[start : start + _CLAIMED_AT_ONCE]
+            )
+            attempts += [attempt for attempt in await asyncio.gather(*claims) if attempt is not None]
         return attempts
 
     async def accepted(self, attempt: Attempt, now: float) -> bool:
@@ -128,6 +136,3 @@ def _webhook(row: Row) -> Webhook:
 
 def _time(value: float) -> datetime:
     return datetime.fromtimestamp(value, UTC)
-
-
-__all__ = ["Engine", "TooManyWebhooks", "Webhooks", "seconds"]
