@@ -72,7 +72,10 @@ class SecretSetRequest(Request):
     model_config = ConfigDict(hide_input_in_errors=True)
 
     value: Annotated[
-        str, AfterValidator(_check_value), Field(repr=False, json_schema_extra={"writeOnly": True})
+        str,
+        AfterValidator(_check_value),
+        # A text has no more characters than bytes.
+        Field(repr=False, json_schema_extra={"writeOnly": True, "minLength": 1, "maxLength": VALUE_BYTES}),
     ]
     """Value of the secret, 1 to 32,768 bytes of UTF-8; no answer ever has it."""
 
