@@ -213,7 +213,7 @@ async def tell(place: Place, rng: random.Random, digits: Digits) -> None:
         finally:
             place.disk.empty()
         audited = await telling
-        last = await editing
-        await asyncio.to_thread(check, client, audited, last)
+        edits = await editing
+        await asyncio.to_thread(check, client, audited, edits)
     if not begun_again:
         await check_jobs(machine, place.jobs)

@@ -56,8 +56,8 @@ async def tell(machine: Served, folder: Path, disturb: Disturb) -> None:
         healed = time.monotonic()
         audited = await telling
         print(f"the story ended {time.monotonic() - healed:.0f} s later")
-        last = await editing
-        await asyncio.to_thread(check, client, audited, last)
+        edits = await editing
+        await asyncio.to_thread(check, client, audited, edits)
     await check_jobs(machine)
 
 
