@@ -27,9 +27,10 @@ _UNFIT = (TypeError, KeyError, ValueError, IndexError, AttributeError, Recursion
 
 def patched(request: Request, kind: ResourceType, options: Options) -> Callable[[Json], Json]:
     """The patch as a function of an object, whose result every part of the server can work on."""
+    apply = _patch(request, kind)
     if options.validation != "Ignore" and has_key_twice(request.body, json_value(request.body)):
         options.faults += strict_faults(kind.node(), request.body, free=True)
-    return _patch(request, kind)
+    return apply
 
 
 def _patch(request: Request, kind: ResourceType) -> Callable[[Json], Json]:
