@@ -40,6 +40,7 @@ MODULES = (
     "steelyard.steps.evaluation_spec",
     "steelyard.steps.model_sources",
     "steelyard.steps.progress",
+    "steelyard.steps.secret_files",
     "steelyard.steps.served_server",
     "steelyard.steps.served_volumes",
     "steelyard.discovery",
