@@ -69,10 +69,21 @@ def log(config: KubeletConfig, pod: Json) -> list[str]:
     return [line.split(" ", 3)[3] for line in text.splitlines()]
 
 
+def has_written(config: KubeletConfig, pod: Json) -> bool:
+    """Return whether the program has written a line."""
+    path = PodFolder(config.pods / pod["metadata"]["uid"]).base("main", 0).with_suffix(".log")
+    return path.exists() and path.read_text().endswith("\n")
+
+
 async def test_a_program_in_a_pod_asks_the_api_as_its_account(tmp_path: Path) -> None:
     async with machine(tmp_path) as (cluster, config):
-        container = {**make_container(), "command": ["python", "-c", ASK]}
-        pod = await run(cluster, make_pod(container))
+        # It goes on: what an ended Pod's volumes held of Secrets is removed.
+        program = f"{ASK}\nimport sys, time\nsys.stdout.flush()\ntime.sleep(600)"
+        pod = await cluster.create(PODS, make_pod({**make_container(), "command": ["python", "-c", program]}))
+        async with asyncio.timeout(60):
+            while not has_written(config, pod):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        pod = await cluster.get(PODS, pod["metadata"]["name"], "default")
         assert log(config, pod) == ["system:serviceaccount:default:default default"]
         # A token whose time comes is replaced by another.
         with_volume = tokens.mounted(pod)
