@@ -5,7 +5,6 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import aiohttp
 import httpx
@@ -13,6 +12,7 @@ import pytest
 import urllib3
 
 from steelyard.egress.aiohttp_connector import AnswerTooLarge, guarded_session, read_bounded
+from steelyard.egress.doubles import names_leading
 from steelyard.egress.httpx_client import guarded_client
 from steelyard.egress.policy import EgressRefused
 from steelyard.egress.urllib3_pools import GuardedPoolManager
@@ -94,17 +94,7 @@ def servers() -> Iterator[tuple[Server, Server]]:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """Addresses that a name leads to, one after the other, the last one for ever."""
-    table: dict[str, list[str]] = {}
-    real = socket.getaddrinfo
-
-    def getaddrinfo(host: Any, port: Any, *arguments: Any, **options: Any) -> Any:
-        if host in table:
-            host = table[host].pop(0) if len(table[host]) > 1 else table[host][0]
-        return real(host, port, *arguments, **options)
-
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    return table
+    return names_leading(monkeypatch)
 
 
 ONLY_2 = EgressPolicy(hosts=("http://hooks.example", "http://*.example"), networks=("127.0.0.2/32",))

@@ -18,6 +18,7 @@ from steelyard.accounts.webhooks.registration import Registration, shown_secret,
 from steelyard.accounts.webhooks.settings import WebhookSettings
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message
+from steelyard.egress.doubles import names_leading
 from steelyard.schema.account import AccessGrant, Account, Identity
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import command_time
@@ -337,14 +338,4 @@ async def test_no_secret_and_no_address_is_logged(
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """Addresses that a name leads to, one after the other, the last one for ever."""
-    table: dict[str, list[str]] = {}
-    real = socket.getaddrinfo
-
-    def getaddrinfo(host: Any, port: Any, *arguments: Any, **options: Any) -> Any:
-        if host in table:
-            host = table[host].pop(0) if len(table[host]) > 1 else table[host][0]
-        return real(host, port, *arguments, **options)
-
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    return table
+    return names_leading(monkeypatch)
