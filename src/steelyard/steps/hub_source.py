@@ -37,12 +37,7 @@ async def hub_files(
     source = spec.source.huggingFaceHub
     if source is None:
         raise StepFailed("BadConfiguration", "spec.source.huggingFaceHub: is missing", permanent=True)
-    # Read when the library is imported: no home, no progress bars, nothing told to anybody.
-    os.environ.setdefault("HF_HOME", str(scratch / "home"))
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    # Its faster transfer has connections of its own, which no policy reaches.
-    os.environ["HF_HUB_DISABLE_XET"] = "1"
+    _set_environment(scratch)
     from huggingface_hub import HfApi, hf_hub_download, set_client_factory, utils
 
     set_client_factory(lambda: guarded_client(policy, follow_redirects=True, timeout=SECONDS))
@@ -85,13 +80,27 @@ async def hub_files(
     if not files:
         raise StepFailed(FETCH_FAILED, f"no file of {source.repoID} matches the patterns", permanent=True)
     if cached and source.revision != commit:
-        # The hub's cache notes in a file which commit a branch or tag was.
-
-        async def fetch(local: Path) -> None:
-            await asyncio.to_thread(local.write_text, commit)
-
-        files.append(RemoteFile(f"{root}/refs/{source.revision}", fetch))
+        files.append(_note_of_revision(f"{root}/refs/{source.revision}", commit))
     return files
+
+
+def _note_of_revision(name: str, commit: str) -> RemoteFile:
+    """Return the file by which the hub's cache knows which commit a branch or tag was."""
+
+    async def fetch(local: Path) -> None:
+        await asyncio.to_thread(local.write_text, commit)
+
+    return RemoteFile(name, fetch)
+
+
+def _set_environment(scratch: Path) -> None:
+    """Set what the library reads when it is imported."""
+    # No home, no progress bars, nothing told to anybody.
+    os.environ.setdefault("HF_HOME", str(scratch / "home"))
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    # Its faster transfer has connections of its own, which no policy reaches.
+    os.environ["HF_HUB_DISABLE_XET"] = "1"
 
 
 async def _in_thread(call: Callable[[], T], token: str | None) -> T:
