@@ -6,7 +6,7 @@ delete their resources. Once a minute everything is compared, so that nothing de
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -39,7 +39,13 @@ from steelyard.services.orchestrator.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.observed import ObservedClaims
 from steelyard.services.orchestrator.reports import StatusReporter
 from steelyard.services.orchestrator.rules import AdmissionRules
-from steelyard.services.orchestrator.runs import Follower, ObservedRuns, followed_ids, status_change
+from steelyard.services.orchestrator.runs import (
+    Follower,
+    ObservedRuns,
+    followed_ids,
+    forgotten_ids,
+    status_change,
+)
 from steelyard.services.orchestrator.scheduler import Scheduler, known_claims
 from steelyard.services.orchestrator.secrets import SecretValues
 from steelyard.services.orchestrator.settings import OrchestratorSettings
@@ -250,9 +256,10 @@ class Leader:
 
     async def _follow_workflows(self, now: datetime) -> None:
         """Publish the statuses of runs and submissions whose workflows have changed."""
-        changed = self._runs.take_changed()
+        if not (changed := self._runs.take_changed()):
+            return
         known = await known_claims(self._claims, followed_ids(changed))
-        forgotten = await self._forgotten(followed_ids(changed) - known.keys())
+        forgotten = await forgotten_ids(self._log, followed_ids(changed) - known.keys())
 
         async def decide(follower: Follower) -> Message | None:
             return status_change(follower, known, forgotten, now)
@@ -262,13 +269,6 @@ class Leader:
 
         commands = await run_isolated(changed, decide, put_aside)
         await self._log.publish([command for command in commands if command is not None])
-
-    async def _forgotten(self, ids: Set[str]) -> frozenset[str]:
-        """Return those of the ids that the log knows as forgotten; the others are not there yet."""
-        latest = await self._log.latest_of(STATE, ids)
-        return frozenset(
-            id for id, record in latest.items() if record.value is None or "forgotten" in record.headers
-        )
 
     # ---- the workers
 

@@ -5,12 +5,12 @@ workflow costs the reading of its own run alone.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from steelyard.accounts.database import Claim
-from steelyard.broker.log import Message
+from steelyard.broker.log import STATE, Log, Message
 from steelyard.schema.answers import Status
 from steelyard.schema.entities import stored_of
 from steelyard.schema.pipeline_run import PipelineRun
@@ -70,6 +70,14 @@ class ObservedRuns:
 def followed_ids(followers: Iterable[Follower]) -> set[str]:
     """Return the ids of everything that these follow."""
     return {id for follower in followers for id in follower.nodes.values()}
+
+
+async def forgotten_ids(log: Log, ids: Set[str]) -> frozenset[str]:
+    """Return those of the ids that the log knows as forgotten; the others are not there yet."""
+    latest = await log.latest_of(STATE, ids)
+    return frozenset(
+        id for id, record in latest.items() if record.value is None or "forgotten" in record.headers
+    )
 
 
 def status_change(
