@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from steelyard.local.machine import lasting_port
 from tests.engines import pki
 
 OURS = (
@@ -45,11 +46,24 @@ def control_plane(
 
 
 def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in sockets:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in sockets]
+    """Return ports for servers that this process starts, and starts again: nobody else gets one before it ends.
+
+    The kernel takes ports above them for connections, at any moment between this and a server's start. Other suites
+    that ask at the same time are kept away by a lock of each port.
+    """
+    ports: list[int] = []
+    while len(ports) < count:
+        port = lasting_port()
+        with socket.socket(socket.AF_UNIX) as lock:
+            try:
+                lock.bind(
+                    f"\0steelyard-test-port-{port}"
+                )  # a name without a file, which ends with the process
+            except OSError:
+                continue
+            lock.detach()
+        ports.append(port)
+    return ports
 
 
 def _etcd(binaries: Path, folder: Path, ports: list[int], *, durable: bool) -> list[str]:

@@ -17,7 +17,7 @@ import pytest
 from steelyard.broker.log import EVENTS
 from steelyard.broker.open import open_log
 from steelyard.cli.demo.digits import make
-from steelyard.local.machine import free_port
+from steelyard.local.machine import lasting_port
 from steelyard.types import Json
 from tests.integration.conftest import Machine, machine_at
 from tests.integration.test_platform_kills import strike as strike_one
@@ -42,7 +42,7 @@ class Processes:
         self.settings = settings or folder / "steelyard.toml"
         if settings is None:
             self.settings.write_text(SETTINGS)
-        self.ports = {replica: free_port() for replica in REPLICAS}
+        self.ports = {replica: lasting_port() for replica in REPLICAS}
         self.log = (folder / "log").open("ab")
         self.running: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
 

@@ -4,7 +4,6 @@ an informer ends with what there is.
 
 import asyncio
 import random
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -17,6 +16,7 @@ import pytest
 from steelyard.kube.client import connect
 from steelyard.kube.informer import Informer, Pace
 from steelyard.kube.resource import CONFIG_MAPS
+from steelyard.local.machine import lasting_port
 from steelyard.types import Json
 from tests.kubernetes_api.api import Api, config_map
 
@@ -37,12 +37,6 @@ async def running(folder: Path, port: int, statement: int = 0) -> AsyncIterator[
     finally:
         process.kill()
         process.communicate()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Writers:
@@ -100,7 +94,7 @@ async def follow(api: Api, start: str, seen: list[Json]) -> None:
     ("seed", "rounds"), [(1, 2), *(pytest.param(seed, 50, marks=pytest.mark.soak) for seed in range(2, 8))]
 )
 async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int, rounds: int) -> None:
-    rng, port = random.Random(seed), free_port()
+    rng, port = random.Random(seed), lasting_port()
     versions: dict[int, str] = {}  # every version ever told, and what it was
     old: list[str] = []
     for number in range(rounds):
@@ -134,7 +128,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int, 
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(40, marks=pytest.mark.soak)])
 async def test_an_informer_goes_on_over_kills(tmp_path: Path, rounds: int) -> None:
-    rng, port = random.Random(5), free_port()
+    rng, port = random.Random(5), lasting_port()
     async with running(tmp_path, port):
         pass
     cluster = await connect(tmp_path / "kubeconfig")
