@@ -35,6 +35,8 @@ MOST_RETRIES = 10_000
 LONGEST_PAUSE = timedelta(seconds=5)
 """Longest pause between two tries: an outage seems at most this much longer than it is."""
 RETRY_SECONDS = 1.0
+UNSEEN_SECONDS = 0.1
+"""Pause before a write is repeated that was refused because of an object that is not to be seen."""
 _NO_ANSWER = "HTTP error: "
 """Part of the library's message where no answer of the server came, so that it has no status."""
 LARGEST_COPY = 5 << 30
@@ -132,21 +134,33 @@ class ObjectStore:
     async def _create(self, path: str, data: bytes) -> None:
         """Create an object. A write whose answer was lost is sent again; the server then says that the object exists.
         Its mark tells whose it is: another writer's object may have the same content.
+
+        A server may refuse a write because of an object that it does not show yet, and that its writer may never
+        finish: the write is sent again then, so that whoever is told of another's object can read it.
         """
         mark = self._new_mark()
-        try:
-            await self._put_new(path, data, mark)
-        except (AlreadyExistsError, FileExistsError) as exists:
-            try:
-                there = await obstore.get_async(self._store, path, options={"head": True})
-            except (NotFoundError, FileNotFoundError):
-                # Another writer's: it was deleted at once, or the server shows it a moment later than it refuses ours.
-                raise exists from None
-            if there.attributes.get(_MARK) != mark:
-                raise
-
-    async def _put_new(self, path: str, data: bytes, mark: str) -> None:
         end = time.monotonic() + self._patience.total_seconds()
+        while True:
+            try:
+                await self._put_new(path, data, mark, end)
+                return
+            except (AlreadyExistsError, FileExistsError):
+                there = await self._mark_of(path)
+                if there == mark:
+                    return
+                if there is not None or time.monotonic() > end:
+                    raise
+            await asyncio.sleep(UNSEEN_SECONDS)
+
+    async def _mark_of(self, path: str) -> str | None:
+        """Return by which write an object was created, empty for one without a mark; None where there is no object."""
+        try:
+            there = await obstore.get_async(self._store, path, options={"head": True})
+        except (NotFoundError, FileNotFoundError):
+            return None
+        return str(there.attributes.get(_MARK) or "")
+
+    async def _put_new(self, path: str, data: bytes, mark: str, end: float) -> None:
         while True:
             try:
                 await obstore.put_async(

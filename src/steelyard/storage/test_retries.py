@@ -16,7 +16,7 @@ SHORT = timedelta(seconds=1)
 class Silent:
     """An S3 server that carries out the first request to create an object, or drops it, and never answers it.
 
-    Its first `drops` connections it closes at once.
+    Its first `drops` connections it closes at once. Its object is not shown to the first `unseen` requests to read it.
     """
 
     def __init__(self, *, carries_out: bool) -> None:
@@ -24,6 +24,7 @@ class Silent:
         self.mark: str | None = None
         self.puts = 0
         self.drops = 0
+        self.unseen = 0
         self.ended = asyncio.Event()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -44,6 +45,9 @@ class Silent:
                     await self.ended.wait()
                 status = "200 OK" if there is None else "412 Precondition Failed"
                 writer.write(f"HTTP/1.1 {status}\r\nETag: a\r\nContent-Length: 0\r\n\r\n".encode())
+            elif self.unseen:
+                self.unseen -= 1
+                writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
             else:
                 date = "Last-Modified: Sat, 31 Jan 2026 12:00:00 GMT\r\nETag: a\r\nContent-Length: 1\r\n"
                 mark = f"x-amz-meta-steelyardwrite: {self.mark}\r\n"
@@ -97,6 +101,32 @@ async def test_another_ones_object_is_not_taken_for_ours(monkeypatch: pytest.Mon
         variables(monkeypatch, port)
         with pytest.raises(ObjectExists):
             await open_store("s3://bucket").create("a", b"x")
+
+
+async def test_another_ones_object_can_be_read_when_a_create_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server may refuse a write while the object of another one is not to be seen yet."""
+    server = Silent(carries_out=False)
+    server.mark, server.puts, server.unseen = "anothers", 1, 3
+    async with listening(server) as port:
+        variables(monkeypatch, port)
+        store = open_store("s3://bucket")
+        with pytest.raises(ObjectExists):
+            await store.create("a", b"y")
+        assert await store.get("a") == b"x"
+    assert server.unseen == 0
+
+
+async def test_a_refusal_because_of_an_object_that_never_appears_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Silent(carries_out=False)
+    server.mark, server.puts, server.unseen = "anothers", 1, 10_000
+    async with listening(server) as port:
+        variables(monkeypatch, port)
+        with pytest.raises(ObjectExists):
+            await open_store("s3://bucket", patience=SHORT).create("a", b"y")
 
 
 async def test_a_store_that_is_away_is_given_up_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,9 +43,9 @@ async def test_a_store_keeps_to_the_contract(store: Store, case: Case) -> None:
 class Repeating(ObjectStore):
     """Store behind a network that loses the first answer of each write: the library sends it again."""
 
-    async def _put_new(self, path: str, data: bytes, mark: str) -> None:
-        await super()._put_new(path, data, mark)
-        await super()._put_new(path, data, mark)
+    async def _put_new(self, path: str, data: bytes, mark: str, end: float) -> None:
+        await super()._put_new(path, data, mark, end)
+        await super()._put_new(path, data, mark, end)
 
 
 async def test_a_create_whose_answer_was_lost_is_the_writers_own(tmp_path: Path) -> None:
