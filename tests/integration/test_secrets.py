@@ -24,6 +24,7 @@ from steelyard.local.supervisor import start_detached
 from steelyard.schema.model import Model
 from steelyard.schema.names import namespace_of
 from tests.integration.conftest import Machine
+from tests.integration.contents import contents
 from tests.integration.http_server import QuietHandler, http_server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -139,14 +140,10 @@ def forms(value: str) -> set[bytes]:
 def places(folder: Path, value: str) -> list[str]:
     """The files below a folder that hold the value, compressed ones included."""
     holding = []
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            content = path.read_bytes()
-            if path.suffix == ".gz":
-                content = gzip.decompress(content)
-            holding += (
-                [str(path.relative_to(folder))] if any(form in content for form in forms(value)) else []
-            )
+    for path, content in sorted(contents(folder)):
+        text = gzip.decompress(content) if path.suffix == ".gz" else content
+        if any(form in text for form in forms(value)):
+            holding.append(str(path.relative_to(folder)))
     return holding
 
 

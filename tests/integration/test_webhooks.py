@@ -24,28 +24,32 @@ from steelyard.services.simulation.receiver import receiver
 
 PROGRAM = """
 import asyncio, sys
+from datetime import UTC, datetime, timedelta
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.webhooks.settings import WebhookSettings
 from steelyard.broker.sqlite.log import open_sqlite_log
 from steelyard.schema.egress import EgressPolicy
 from steelyard.services.webhooks.sender import Sending, run_webhooks
 
-async def main(folder):
+async def main(folder, ahead):
     log = await open_sqlite_log(f"{folder}/log.db")
     database = await open_accounts_database(f"sqlite:{folder}/accounts.db")
     policy = EgressPolicy(hosts=("http://127.0.0.1",), networks=("127.0.0.0/8",))
-    settings = WebhookSettings(timeout_seconds=1)  # a lease ends five seconds later
-    sending = Sending(database.webhooks, database.accounts, policy, settings)
+    settings = WebhookSettings(timeout_seconds=60)
+    clock = lambda: datetime.now(UTC) + timedelta(seconds=float(ahead))
+    sending = Sending(database.webhooks, database.accounts, policy, settings, clock)
     await run_webhooks(log, sending, "urn:steelyard:test", stop=asyncio.Event())
 
-asyncio.run(main(sys.argv[1]))
+asyncio.run(main(*sys.argv[1:]))
 """
 EVENTS = 6
+LATER = 3600
+"""Seconds by which the second sender is later: the lease of the first has ended."""
 
 
 @contextmanager
-def sender(folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder)])
+def sender(folder: Path, ahead: int = 0) -> Iterator["subprocess.Popen[bytes]"]:
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder), str(ahead)])
     try:
         yield process
     finally:
@@ -61,8 +65,8 @@ async def end_evaluations(log: Log, since: datetime) -> None:
         await log.publish([Message(STATE, entity.id, orjson.dumps(content), headers)])
 
 
-@pytest.mark.parametrize("answered", [False, True], ids=["before the answer", "after the answer"])
-async def test_nothing_is_lost_when_a_sender_is_killed(tmp_path: Path, answered: bool) -> None:
+@pytest.mark.parametrize("sent", [1, 3], ids=["before any answer", "amid the answers"])
+async def test_nothing_is_lost_when_a_sender_is_killed(tmp_path: Path, sent: int) -> None:
     log = await open_sqlite_log(tmp_path / "log.db")
     database = await open_accounts_database(f"sqlite:{tmp_path / 'accounts.db'}")
     now = datetime.now(UTC)
@@ -76,12 +80,13 @@ async def test_nothing_is_lost_when_a_sender_is_killed(tmp_path: Path, answered:
         target.open.clear()
         with sender(tmp_path) as process:
             await target.until(1)
-            if answered:
+            if sent > 1:
                 target.open.set()
+                await target.until(sent)
             process.send_signal(signal.SIGKILL)
             await asyncio.to_thread(process.wait)
         target.open.set()
-        with sender(tmp_path):
+        with sender(tmp_path, LATER):
             async with asyncio.timeout(120):
                 while True:
                     webhook = await database.webhooks.get(account, "h1")
