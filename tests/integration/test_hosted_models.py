@@ -21,6 +21,7 @@ from steelyard.schema.dataset import Dataset
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.spending import ServiceSpending
+from steelyard.types import Json
 from tests.integration.conftest import Machine, processes_of
 from tests.integration.small import ACCOUNT
 
@@ -32,8 +33,8 @@ pytestmark = pytest.mark.e2e
 
 
 @contextmanager
-def providing(provider: FakeProvider) -> Iterator[str]:
-    """Serve a provider from a thread of its own: the client of the test blocks."""
+def providing(provider: FakeProvider) -> Iterator[tuple[str, asyncio.AbstractEventLoop]]:
+    """Serve a provider from a thread of its own, whose loop it gives: the client of the test blocks."""
     loop, runner = asyncio.new_event_loop(), web.AppRunner(provider.app(), shutdown_timeout=0.0)
 
     async def start() -> int:
@@ -45,11 +46,13 @@ def providing(provider: FakeProvider) -> Iterator[str]:
     port = loop.run_until_complete(start())
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    yield f"http://127.0.0.1:{port}/v1"
-    asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(SECONDS)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    try:
+        yield f"http://127.0.0.1:{port}/v1", loop
+    finally:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @pytest.fixture
@@ -99,7 +102,7 @@ def settled(client: Client, service: InferenceService) -> ServiceSpending:
 
 def test_an_evaluation_is_answered_by_a_provider_until_a_cap(allowed: Machine, tmp_path: Path) -> None:
     provider = FakeProvider(seconds=0.01)
-    with providing(provider) as url, allowed.client() as client:
+    with providing(provider) as (url, _), allowed.client() as client:
         dataset = questions(client, tmp_path / "questions")
         service = hosted(client, url, tokens_total=60_000)
         made = evaluation(client, dataset, service)
@@ -127,19 +130,36 @@ def test_an_evaluation_is_answered_by_a_provider_until_a_cap(allowed: Machine, t
 
 
 def test_kills_of_the_runner_amid_calls_never_pass_the_cap(allowed: Machine, tmp_path: Path) -> None:
-    provider, cap = FakeProvider(seconds=0.05), 30_000
-    with providing(provider) as url, allowed.client() as client:
+    provider, cap, stops = FakeProvider(), 30_000, [20, 60]
+
+    def hold_answers(_: Json) -> None:
+        """Answer nobody from the next of `stops` on, until the runner is dead."""
+        if stops and len(provider.bodies) >= stops[0]:
+            stops.pop(0)
+            provider.open.clear()
+
+    async def answer_again() -> None:
+        provider.open.set()
+
+    provider.refusal = hold_answers
+    with providing(provider) as (url, loop), allowed.client() as client:
         dataset = questions(client, tmp_path / "questions")
         service = hosted(client, url, tokens_total=cap)
         made = evaluation(client, dataset, service)
-        for kill in range(2):
+        for _ in range(2):
             until = time.monotonic() + SECONDS
-            while len(provider.bodies) < 20 * (kill + 1):
+            while provider.open.is_set():
                 assert time.monotonic() < until, client.evaluations.get(made.id)
                 time.sleep(0.01)
-            for process in processes_of(allowed.state.path):
-                if PROGRAM in process and "shim" not in process:
-                    os.kill(int(process.partition(":")[0]), signal.SIGKILL)
+            runners = [
+                int(process.partition(":")[0])
+                for process in processes_of(allowed.state.path)
+                if PROGRAM in process and "shim" not in process
+            ]
+            assert runners
+            for pid in runners:
+                os.kill(pid, signal.SIGKILL)
+            asyncio.run_coroutine_threadsafe(answer_again(), loop).result(SECONDS)
         assert client.evaluations.wait(made.id, timeout=SECONDS).status == "Complete"
         spending = client.inferenceservices.spending(service.id)
         counted = spending.total.inputTokens + spending.total.outputTokens + spending.heldTokens

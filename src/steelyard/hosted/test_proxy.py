@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer, unused_port
+from aiohttp.test_utils import TestClient, TestServer
 
 from steelyard.egress.aiohttp_connector import guarded_session
 from steelyard.hosted.account import Account
@@ -279,11 +280,14 @@ async def test_a_wrong_key_stops_the_service() -> None:
 
 
 async def test_a_provider_that_is_away_costs_nothing() -> None:
-    async with serving(f"http://127.0.0.1:{unused_port()}/v1", tokens_total=10_000) as setting:
-        status, answer, response = await setting.ask()
-        assert (status, answer["error"]["code"]) == (503, "ProviderUnreachable")
-        assert response.headers["Retry-After"] == "5"
-        assert (await setting.spent()).calls == 0
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
+        async with serving(url, tokens_total=10_000) as setting:
+            status, answer, response = await setting.ask()
+            assert (status, answer["error"]["code"]) == (503, "ProviderUnreachable")
+            assert response.headers["Retry-After"] == "5"
+            assert (await setting.spent()).calls == 0
 
 
 async def test_an_address_that_is_not_allowed_is_not_called() -> None:

@@ -14,8 +14,9 @@ from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp.test_utils import TestServer, unused_port
+from aiohttp.test_utils import TestServer
 
+from steelyard.evaluation.doubles import free_host, free_port
 from steelyard.hosted.book import Book
 from steelyard.hosted.doubles import KEY, FakeProvider
 from steelyard.hosted.ledger import Ledger
@@ -85,8 +86,10 @@ class Runner:
         self.folder = folder
         self.process: asyncio.subprocess.Process | None = None
         self.text = ""
-        self.port = unused_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        # An address of its own: between two processes the port is nobody's.
+        self.host = free_host()
+        self.port = free_port(self.host)
+        self.url = f"http://{self.host}:{self.port}"
         (folder / "config.json").write_text(config.model_dump_json())
         secrets = folder / "secrets"
         secrets.mkdir(exist_ok=True)
@@ -109,7 +112,7 @@ class Runner:
         process = self.process = await asyncio.create_subprocess_exec(
             sys.executable,
             *command,
-            "--host=127.0.0.1",
+            f"--host={self.host}",
             f"--port={self.port}",
             env=self.environment,
             stdout=asyncio.subprocess.PIPE,

@@ -6,8 +6,9 @@ from typing import Any, TypeAlias
 import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer, unused_port
+from aiohttp.test_utils import TestClient, TestServer
 
+from steelyard.evaluation.doubles import free_host, free_port
 from steelyard.steps.mock_inference_service import Faults, Mock, make_app
 
 Client: TypeAlias = TestClient[web.Request, web.Application]
@@ -148,12 +149,13 @@ async def test_is_not_ready_before_its_time(start: Start) -> None:
 
 
 async def test_the_process_dies_as_it_should() -> None:
-    port = unused_port()
-    command = [sys.executable, "-m", "steelyard.steps.mock_inference_service", "--host", "127.0.0.1"]
+    host = free_host()
+    port = free_port(host)
+    command = [sys.executable, "-m", "steelyard.steps.mock_inference_service", "--host", host]
     command += ["--port", str(port), "--die-after", "1"]
     child = await asyncio.create_subprocess_exec(*command)
     async with aiohttp.ClientSession() as session:
-        url = f"http://127.0.0.1:{port}/classify"
+        url = f"http://{host}:{port}/classify"
         async with asyncio.timeout(60):
             while True:
                 try:

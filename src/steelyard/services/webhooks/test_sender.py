@@ -191,17 +191,19 @@ async def test_what_was_not_accepted_is_sent_again_under_the_same_id(bench: Benc
 
 async def test_a_receiver_that_is_not_there_yet_gets_it_later(bench: Bench) -> None:
     with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        # Bound and not listening: connections are refused, and nobody but the receiver is given the port.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
         await bench.hook(f"http://127.0.0.1:{port}/hook")
         async with bench.running():
             await bench.becomes(evaluation(), "Complete")
             webhook = await bench.until(lambda webhook: webhook.reason is not None)
-    assert (webhook.status, webhook.reason) == ("Active", "DeliveryFailed")
-    assert webhook.message == "the receiver takes no connections"
-    async with receiver(port=port) as target, bench.running():
-        await target.until(1)
-        await bench.until(lambda webhook: webhook.delivered == 1)
+        assert (webhook.status, webhook.reason) == ("Active", "DeliveryFailed")
+        assert webhook.message == "the receiver takes no connections"
+        async with receiver(port=port) as target, bench.running():
+            await target.until(1)
+            await bench.until(lambda webhook: webhook.delivered == 1)
 
 
 async def test_a_slow_receiver_delays_no_other(bench: Bench, target: Receiver) -> None:
@@ -212,6 +214,7 @@ async def test_a_slow_receiver_delays_no_other(bench: Bench, target: Receiver) -
         async with bench.running():
             for number in range(5):
                 await bench.becomes(evaluation(f"e{number}"), "Complete")
+            await slow.until(1)
             await bench.until(lambda webhook: webhook.delivered == 5, "b-other")
             assert (await bench.shown("a-slow")).waiting == 5, "it has answered nothing yet"
             assert len(slow.deliveries) == 1, "one call at a time"
