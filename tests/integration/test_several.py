@@ -78,7 +78,7 @@ class Processes:
         return f"http://127.0.0.1:{self.ports[replica]}/v0"
 
     async def answering(self, replica: int) -> None:
-        async with asyncio.timeout(60), httpx.AsyncClient() as client:
+        async with asyncio.timeout(120), httpx.AsyncClient() as client:
             while True:
                 try:
                     if (await client.get(f"{self.url(replica)[:-3]}/health")).status_code == 200:
@@ -195,11 +195,24 @@ async def write_with_faults(running: Processes, seed: int, count: int, rounds: i
     assert len(expected) == 4 * rounds, "each key made an entity of its own"
     for replica in REPLICAS:
         await running.answering(replica)
-        async with httpx.AsyncClient(headers=running.headers, timeout=60) as client:
-            answer = await client.get(f"{running.url(replica)}/models", params={"limit": "10000"})
-        shown = {entity["id"]: entity["labels"]["edited"] for entity in answer.json()}
+        shown = {entity["id"]: entity["labels"]["edited"] for entity in await models_at(running, replica)}
         assert shown == expected
     return set(expected)
+
+
+async def models_at(running: Processes, replica: int) -> list[Json]:
+    """Return what one server lists; the services behind it may have to start first."""
+    async with (
+        asyncio.timeout(120),
+        httpx.AsyncClient(headers=running.headers, timeout=60) as client,
+    ):
+        while True:
+            answer = await client.get(f"{running.url(replica)}/models", params={"limit": "10000"})
+            assert answer.status_code in {200, 503}, answer.text
+            if answer.status_code == 200:
+                models: list[Json] = answer.json()
+                return models
+            await asyncio.sleep(0.05)
 
 
 async def check_log(url: str, ids: set[str]) -> None:

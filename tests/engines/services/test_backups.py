@@ -84,15 +84,20 @@ def steelyard(machine: Served, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.timeout(480)
+@pytest.mark.timeout(900)
 def test_a_sink_that_is_killed_at_any_moment_loses_nothing(machine: Served) -> None:
     settings = load(machine.settings, machine.state.path)
     print(f"\nSTEELYARD_KILL_SEED={SEED}")
     asyncio.run(prepare_now(settings))
+    chance = random.Random(SEED)
     # The group of a killed member waits for its session to end.
-    kill_in_turn(settings.log, settings.backup, PARTITIONS, random.Random(SEED), KILLS, within=20.0)
-    contents = asyncio.run(compare_archive(settings.log, settings.backup, PARTITIONS))
-    assert contents.snapshots
+    kill_in_turn(settings.log, settings.backup, PARTITIONS, chance, KILLS, within=20.0)
+    # On a busy machine the sinks may all have been killed before the first snapshot.
+    for _ in range(6):
+        if snapshots := asyncio.run(compare_archive(settings.log, settings.backup, PARTITIONS)).snapshots:
+            break
+        kill_in_turn(settings.log, settings.backup, PARTITIONS, chance, 1, within=60.0)
+    assert snapshots
 
 
 async def prepare_now(settings: Settings) -> None:
