@@ -31,6 +31,7 @@ from steelyard.local.kubelet import heartbeat, node
 from steelyard.local.kubelet.abilities import Abilities, abilities
 from steelyard.local.kubelet.addresses import Addresses
 from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.ended_pods import EndedPods
 from steelyard.local.kubelet.guard import Guard
 from steelyard.local.kubelet.placement import name_only
 from steelyard.local.kubelet.preparation import HOST_IP
@@ -79,6 +80,7 @@ class Kubelet:
             cluster, config, self.addresses, self.events, self.shims, can, self.gpus, shown, slept, now
         )
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
+        self.ended = EndedPods()
         self.shown_objects = ShownObjects(cluster)
         indexes = {"unended": lambda pod: [] if is_terminal(pod) else [""]}
         self.informer = Informer(cluster, PODS, indexes=indexes, on_change=self._heard, packed=is_terminal)
@@ -93,9 +95,7 @@ class Kubelet:
             node_object=self._node_object,
             namespace_labels=self._namespace_labels,
         )
-        self.taints = TaintEviction(
-            self.node, lambda: [worker.pod for worker, _ in self.workers.values()], self._node_object
-        )
+        self.taints = TaintEviction(self.node, self._pods, self._node_object)
         self.guard = Guard(config.interval, lambda: [worker for worker, _ in self.workers.values()])
 
     def _heard(self, old: Json | None, new: Json | None) -> None:
@@ -107,6 +107,11 @@ class Kubelet:
                 "a change of pod %s was not heard", (new or old or {}).get("metadata", {}).get("name")
             )
             self.faults.count("kubelet", "Pod")
+
+    def _pods(self) -> list[Json]:
+        """Return the Pods of the node; those that have ended as the watch shows them."""
+        ended = (pod for pod in self.informer.items() if pod["metadata"]["uid"] in self.ended)
+        return [*(worker.pod for worker, _ in self.workers.values()), *ended]
 
     def _node_object(self) -> Json:
         return self.nodes.get(None, self.config.node) or node.bare_node(self.config.node)
@@ -123,16 +128,28 @@ class Kubelet:
         self.scheduler.wake.set()
         # A Pod that was deleted and made anew between two events of a watch looks like one that changed.
         replaced = old is not None and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"])
-        if old is not None and replaced and (known := self.workers.get(old["metadata"]["uid"])):
-            known[0].removed()
+        if old is not None and replaced:
+            self._gone(old)
         if new is None or new["spec"].get("nodeName") != self.config.node:
             return
-        if known := self.workers.get(new["metadata"]["uid"]):
+        uid = new["metadata"]["uid"]
+        if known := self.workers.get(uid):
             known[0].changed(new)
             self.guard.wake.set()
             self.taints.wake.set()
-        else:
+        elif uid not in self.ended:
             self._begin(new)
+        elif self.ended.concerns(new):
+            self.ended.remove(uid)
+            self._begin(new)
+
+    def _gone(self, pod: Json) -> None:
+        """The API has this Pod no more: end what runs of it, and remove its folder."""
+        uid = pod["metadata"]["uid"]
+        if known := self.workers.get(uid):
+            known[0].removed()
+        elif self.ended.remove(uid):
+            self._begin(pod, gone=True)
 
     def _gpus_changed(self, news: News) -> None:
         """A GPU came, went, was given or is free: whoever waits for one looks again."""
@@ -177,17 +194,23 @@ class Kubelet:
         worker = PodWorker(self.node, pod)
         worker.gone = gone
         self.shown_objects.add(pod, worker.shown_object_changed)
-        task = asyncio.create_task(worker.run(), name=f"pod {pod['metadata']['name']}")
+        task = asyncio.create_task(self._follow(worker), name=f"pod {pod['metadata']['name']}")
         self.workers[worker.uid] = (worker, task)
         self.guard.wake.set()
         self.taints.wake.set()
-        task.add_done_callback(lambda done: self._ended(worker.uid, done))
 
-    def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
-        self.workers.pop(uid, None)
-        self.shown_objects.remove(uid)
-        if not task.cancelled() and (error := task.exception()):
-            log.error("the worker of pod %s failed", uid, exc_info=error)
+    async def _follow(self, worker: PodWorker) -> None:
+        """Let a worker run to its end, and remember the Pod where that was the end of the Pod's programs alone."""
+        try:
+            await worker.run()
+        except Exception:
+            log.exception("the worker of pod %s failed", worker.uid)
+        finally:
+            # In the same turn of the loop as the worker's last look: a change in between would reach nobody.
+            del self.workers[worker.uid]
+            self.shown_objects.remove(worker.uid)
+        if worker.is_idle:
+            self.ended.add(worker.uid, *worker.versions)
 
     def remove_orphans(self) -> None:
         """Folders of Pods that the API does not have any more: end what runs in them."""

@@ -70,13 +70,15 @@ class Node:
 
 
 class PodWorker:
-    """`run` ends when the Pod is gone from the API and nothing of it is left."""
+    """`run` ends when the Pod is gone from the API and nothing of it is left, or when it is idle."""
 
     def __init__(self, node: Node, pod: Json) -> None:
         self.node = node
         self.cluster, self.config, self.addresses = node.cluster, node.config, node.addresses
         self.events = node.events
         self.pod, self.gone = pod, False
+        self.is_idle = False
+        """Whether the Pod has ended, the API shows it, and nothing is to be done before it changes again."""
         self._heard = _version(pod)  # the version that the watch told of last
         self.uid: str = pod["metadata"]["uid"]
         self.wake = asyncio.Event()
@@ -156,6 +158,8 @@ class PodWorker:
             if self.gone and self.node.gpus.is_held(self.uid):
                 pause = RETRY_SECONDS  # whoever frees its GPUs wakes it
             self._faults = 0
+            if self._nothing_left():
+                return True
         except ApiError as error:
             # The API server may be about to restart. The containers run on, and
             # a later look does what this one could not.
@@ -168,6 +172,11 @@ class PodWorker:
             async with asyncio.timeout(pause):
                 await self.wake.wait()
         return False
+
+    def _nothing_left(self) -> bool:
+        """Return whether the Pod is idle, and nobody has given cause to look at it again."""
+        # A shim that is about to end is waited for: its exit has to be collected.
+        return self.is_idle and not (self.gone or self.wake.is_set() or self.containers.shim_pids())
 
     def _after_fault(self, error: Exception) -> float:
         """Say what went wrong; seconds until the next look."""
@@ -185,6 +194,7 @@ class PodWorker:
 
     async def _step(self) -> float | None:
         """Seconds until the next look; None: only when woken."""
+        self.is_idle = False
         if self.sandbox is None and not await self._settle():
             return None
         assert self.sandbox is not None
@@ -218,6 +228,7 @@ class PodWorker:
         await self._report(self.sandbox, failure, ended=todo.ended)
         if todo.ended and self._deleting():
             await self._delete()
+        self.is_idle = todo.ended and not self._deleting()
         return min((pause for pause in pauses if pause is not None), default=None)
 
     def _decide(self, sandbox: Sandbox, now: datetime) -> tuple[Failure | None, plan.Plan, float | None]:
@@ -426,6 +437,11 @@ class PodWorker:
         if sandbox is not None and sandbox.ip != HOST_IP:
             self.addresses.release(sandbox.ip)
         return True
+
+    @property
+    def versions(self) -> tuple[str, str]:
+        """The latest resourceVersion known of the Pod, and that of which the watch told last."""
+        return _version(self.pod), self._heard
 
     @property
     def waits_for_gpus(self) -> bool:
