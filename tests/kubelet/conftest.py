@@ -26,7 +26,7 @@ def processes_of(folder: Path) -> list[str]:
 
 async def nothing_left_of(folder: Path) -> None:
     """Back once no process has to do with the folder; a shim's interpreter takes a moment to end."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while processes_of(folder):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

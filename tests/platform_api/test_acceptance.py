@@ -185,7 +185,7 @@ async def of_an_older_version(world: World, kind: str, made: Json, **fields: Any
     headers = {**record.headers, "offset": str(int(record.headers["offset"]) + 1)}
     content = orjson.loads(record.value or b"") | fields
     await world.engines.log.publish([Message(STATE, id, orjson.dumps(content), headers)])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while (await world.admin.get(f"/{PLURALS[kind]}/{id}")).json() != content:
             await world.engines.view.changed(world.engines.view.version(), 0.1)
 

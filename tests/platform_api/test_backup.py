@@ -40,7 +40,7 @@ async def newest(log: Log, id: str) -> Record:
 async def forgotten(world: World, id: str) -> None:
     """Wait until the view has the entity no more."""
     view = world.engines.view
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while await view.find(id) is not None:
             await view.changed(view.version(), 0.1)
 
@@ -65,7 +65,7 @@ async def test_a_forgotten_entity_comes_back_and_stays(buried: bool) -> None:
             command = due(await newest(log, id), later + MONTH)
             assert command
             await log.publish([command])
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while (await newest(log, id)).value is not None:
                     await log.changed(log.version(), 0.1)
         answer = await world.admin.put(f"/backup/{id}/restore")

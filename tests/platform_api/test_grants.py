@@ -246,7 +246,7 @@ async def knock(world: World, path: str, client: httpx.AsyncClient) -> int:
         return next(messages, {"type": "websocket.disconnect", "code": 1001})
 
     task = asyncio.create_task(world.app(scope, receive, sent.put))
-    first = await asyncio.wait_for(sent.get(), 5)
+    first = await asyncio.wait_for(sent.get(), 60)
     await task
     return 101 if first["type"] == "websocket.accept" else int(first["status"])
 

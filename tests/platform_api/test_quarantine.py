@@ -75,7 +75,7 @@ async def test_what_is_released_and_fails_again_stays(world: World) -> None:
     (held,) = await reads(world.admin, "/quarantine", lambda entries: bool(entries))  # noqa: PLW0108
     assert (await world.admin.put(f"/quarantine/{id}/release")).json()["status"] == "Released"
     log, partition = world.engines.log, partition_of(id, 8)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(await log.read(DEAD, partition, 0)) < 2:
             await log.changed(log.version(), 1)
     (again,) = (await world.admin.get("/quarantine")).json()

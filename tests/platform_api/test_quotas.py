@@ -50,7 +50,7 @@ async def orchestrated(world: World, cluster: MemoryCluster) -> AsyncIterator[No
 
 
 async def until(check: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await check():  # noqa: ASYNC110 (the orchestrator says nothing of its passes)
             await asyncio.sleep(0.02)
 

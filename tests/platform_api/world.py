@@ -115,7 +115,7 @@ class World:
         return await self._shown(kind, id, None)
 
     async def _shown(self, kind: str, id: str, status: str | None) -> Json:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while True:
                 version = self.engines.view.version()
                 stored = await self.engines.view.get(kind, id)

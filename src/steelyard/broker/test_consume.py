@@ -131,7 +131,7 @@ async def consuming(log: MemoryLog, step: Echo) -> AsyncIterator[None]:
 
 
 async def said(log: MemoryLog, *values: bytes) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while sorted(record.value or b"" for record in await everything(log, OUTCOMES)) != sorted(values):
             await log.changed(log.version(), 1)
 
@@ -172,7 +172,7 @@ async def test_an_outlet_gets_everything_once_and_goes_on_where_it_was(log: Memo
         following = asyncio.create_task(
             follow(log, EVENTS, outlet, consumer="kept", stop=stop, caught_up=ready.set)
         )
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await ready.wait()
             await log.publish([message("k9", f"{round_}-late")])
             while f"{round_}-late".encode() not in outlet.seen:  # noqa: ASYNC110  (the outlet has no event)
@@ -200,7 +200,7 @@ async def test_an_outlet_catches_up_also_while_ever_more_comes(log: MemoryLog) -
     following = asyncio.create_task(
         follow(log, EVENTS, Busy(log), consumer="kept", stop=stop, caught_up=ready.set)
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await ready.wait()
         stop.set()
         await following
@@ -216,7 +216,7 @@ async def test_an_outlet_has_caught_up_when_the_last_record_is_gone(log: MemoryL
         caught_up.append(list(outlet.seen))
         stop.set()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await follow(log, STATE, outlet, consumer="kept", stop=stop, caught_up=ready)
     assert caught_up == [[b"1"]]
 

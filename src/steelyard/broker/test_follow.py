@@ -41,7 +41,7 @@ class Kept:
 async def caught_up(log: MemoryLog, outlet: Kept) -> None:
     """A consumer starts, reads what there is, and ends."""
     stop = asyncio.Event()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await follow(log, STATE, outlet, consumer="sink", stop=stop, caught_up=stop.set, retries=Retries(()))
 
 
@@ -93,7 +93,7 @@ async def test_a_release_reaches_an_outlet_that_runs(log: MemoryLog, dropping: b
     following = asyncio.create_task(
         follow(log, STATE, outlet, consumer="sink", stop=stop, caught_up=ready.set, retries=Retries(()))
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await ready.wait()
         held, written = await quarantined(log), log.written
         await end_quarantine(log, held, dropping=False)

@@ -164,7 +164,7 @@ async def test_a_task_of_its_own_writes(cluster: MemoryCluster, recorder: EventR
     writing = asyncio.create_task(recorder.run())
     for number in range(3):
         recorder.record(evaluation(cluster), "Normal", "Step", str(number))
-        await asyncio.wait_for(written.wait(), 5)
+        await asyncio.wait_for(written.wait(), 60)
         written.clear()
     assert len(cluster.store.objects(EVENTS)) == 3
     writing.cancel()

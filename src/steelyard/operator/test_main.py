@@ -256,7 +256,7 @@ async def test_metrics_are_served() -> None:
                 return await answer.text()
 
         await until(lambda: urls)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while "steelyard_operator_leading 1.0" not in await get("/metrics"):  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.01)
         assert "training_operator_jobs_created_total" in await get("/metrics")

@@ -159,7 +159,7 @@ async def test_an_answer_that_is_left_closes_its_connection() -> None:
         answer = await connections.ask("POST", "/", {}, b"", 5.0)
         answer.release()
         with pytest.raises(OSError, match="middle"):
-            await asyncio.wait_for(_second(connections), 5.0)
+            await asyncio.wait_for(_second(connections), 60)
 
 
 async def _second(connections: Upstream) -> None:

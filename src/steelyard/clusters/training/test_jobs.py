@@ -108,7 +108,7 @@ async def followed(
 async def both(
     first: Awaitable[tuple[list[str], list[str]]], second: Awaitable[None]
 ) -> tuple[list[str], list[str]]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         return (await asyncio.gather(first, second))[0]
 
 
@@ -167,9 +167,9 @@ async def test_who_waits_for_a_job_that_is_deleted_is_told(cluster: MemoryCluste
     await cluster.delete(PYTORCH_JOBS, job.name, "default")
     for waiter in waiters:
         with pytest.raises(training.JobDeleted, match="digits: was deleted"):
-            await asyncio.wait_for(waiter, 5)
+            await asyncio.wait_for(waiter, 60)
     with pytest.raises(training.JobDeleted):  # gone before anything is watched
-        await asyncio.wait_for(training.wait(cluster, job), 5)
+        await asyncio.wait_for(training.wait(cluster, job), 60)
 
 
 async def test_waiting_ends_when_the_job_does_or_time_is_up(cluster: MemoryCluster) -> None:

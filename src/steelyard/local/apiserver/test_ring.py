@@ -69,12 +69,12 @@ async def test_waiters_wake() -> None:
     waiting = [asyncio.create_task(ring.changed(60)) for _ in range(3)]
     await asyncio.sleep(0)
     ring.append(change(1))
-    await asyncio.wait_for(asyncio.gather(*waiting), 5)
+    await asyncio.wait_for(asyncio.gather(*waiting), 60)
     last = asyncio.create_task(ring.changed(60))
     await asyncio.sleep(0)
     ring.close()
-    await asyncio.wait_for(last, 5)
-    await asyncio.wait_for(ring.changed(60), 5)
+    await asyncio.wait_for(last, 60)
+    await asyncio.wait_for(ring.changed(60), 60)
 
 
 def test_what_is_old_is_forgotten_however_little_it_is() -> None:

@@ -511,4 +511,4 @@ async def test_it_runs_with_the_settings_as_they_are(bench: Bench) -> None:
     assert claim
     assert claim.quantities == {"cpu": "1", "memory": "1Gi", "workflows.dyff.io/admitted": "1"}
     stop.set()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, 60)

@@ -159,7 +159,7 @@ async def test_it_ends_when_it_is_told_to() -> None:
     running = asyncio.create_task(
         run_reaper(log, open_store("memory://reaper"), stop=stop, clock=lambda: START + DELETED_FOR)
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not _forgets(await everything(log, EVENTS)):
             await log.changed(log.version(), 0.01)
         stop.set()

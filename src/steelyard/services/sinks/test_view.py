@@ -56,12 +56,12 @@ async def running(sink: Sink) -> AsyncIterator[None]:
         yield
     finally:
         stop.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await task
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not await condition():  # noqa: ASYNC110  (stores tell nobody)
             await asyncio.sleep(0.001)
 
@@ -340,7 +340,7 @@ def _view() -> tuple[DyingView, Callable[[], Outlet], Contents]:
 
 async def read_to_the_end(log: MemoryLog, outlet: Outlet) -> None:
     stop = asyncio.Event()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await follow(log, STATE, outlet, consumer="sink", stop=stop, caught_up=stop.set, retries=Retries(()))
 
 
