@@ -221,6 +221,8 @@ class Edge:
 
     async def _get_own(self, claim: Claim) -> Json | None:
         """Return the entity's resource as the API has it now."""
+        if claim.kind not in KUBE:
+            return None
         try:
             resource = await self._get(claim)
         except NotFound:

@@ -9,8 +9,9 @@ from steelyard.accounts.database import Claim, Forgotten
 from steelyard.accounts.quotas import ADMITTED, resource_allocation
 from steelyard.broker.log import STATE, Record
 from steelyard.schema.base import DyffEntity
+from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.services.orchestrator.claim_parser import parse_claim
-from steelyard.services.simulation.entities import START, make_dataset, make_evaluation, make_model
+from steelyard.services.simulation.entities import START, make_base, make_dataset, make_evaluation, make_model
 
 LATER = START + timedelta(hours=1)
 
@@ -51,6 +52,14 @@ def test_what_runs_nowhere_holds_nothing() -> None:
     _, claim = parse_claim(record_of(make_dataset(status="WaitingForUpload")), resource_allocation)
     assert isinstance(claim, Claim)
     assert claim.quantities == {}
+
+
+def test_an_admitted_run_of_a_pipeline_holds_nothing_since_it_has_no_resource() -> None:
+    fields = make_base("e1", status="Admitted", lastTransitionTime=LATER)
+    entity = PipelineRun.parse({**fields, "pipeline": "p1", "workflows": {}})
+    _, claim = parse_claim(record_of(entity), resource_allocation)
+    assert isinstance(claim, Claim)
+    assert claim.admitted_at is None
 
 
 @pytest.mark.parametrize(

@@ -216,3 +216,15 @@ async def test_a_kubernetes_without_network_policies_is_asked_once() -> None:
     await bench.reconcile()
     assert len(bench.models()) == 1
     assert requested == ["steelyard-default"]
+
+
+@pytest.mark.parametrize(("status", "released"), [("Admitted", []), ("Complete", ["m1"])])
+async def test_a_run_of_a_pipeline_has_no_resource_to_look_for(status: str, released: list[str]) -> None:
+    # Claims that an earlier version has stored say of runs that they were admitted.
+    claim = replace(
+        CLAIM, kind="PipelineRun", status=status, terminal_at=None if status == "Admitted" else START
+    )
+    bench = Bench(claim)
+    await bench.reconcile()
+    assert bench.released == released
+    assert not bench.models()
