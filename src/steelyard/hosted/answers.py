@@ -72,15 +72,14 @@ class EventStream:
             yield from self._passed_on(self._rest)
 
     def _passed_on(self, event: bytes) -> Iterator[bytes]:
-        self.done = self.done or b"[DONE]" in event
-        if b'"usage"' in event:
-            for line in event.split(b"\n"):
-                if line.startswith(b"data:") and not self._note(line[5:]):
-                    return
-        yield event
+        values = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
+        # Nothing but this value: a model may write the word itself, and the stream break off after it.
+        self.done = self.done or b"[DONE]" in values
+        if b'"usage"' not in event or all(map(self._note, values)):
+            yield event
 
     def _note(self, data: bytes) -> bool:
-        """Note the tokens of one event; whether the client is to see it."""
+        """Note the tokens of one event; return whether the client is to see it."""
         try:
             content = orjson.loads(data)
         except orjson.JSONDecodeError:

@@ -63,6 +63,37 @@ def test_the_end_without_an_empty_line_is_passed_on() -> None:
     assert passed([PART, b"data: [DONE]"], shows_usage=False)[0] == PART + b"data: [DONE]"
 
 
+QUOTED = b'data: {"choices":[{"delta":{"content":"say [DONE]"}}]}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("last", "done"),
+    [
+        (END, True),
+        (b"data:[DONE]\r\n\r\n", True),
+        (b"id: 7\ndata: [DONE]\n\n", True),
+        (b"data: [DONE]", True),
+        (QUOTED, False),
+        (PART, False),
+        (b": [DONE]\n\n", False),
+    ],
+    ids=[
+        "its line",
+        "without a blank",
+        "beside an id",
+        "without an empty line",
+        "a text",
+        "a part",
+        "a comment",
+    ],
+)
+def test_only_its_own_line_says_that_a_stream_is_whole(last: bytes, done: bool) -> None:
+    """A model may write the word itself; a stream that breaks off after it has not come to its end."""
+    stream = EventStream(shows_usage=True)
+    assert b"".join([*stream.feed(USAGE + last), *stream.end()]) == USAGE + last
+    assert stream.done == done
+
+
 def test_an_event_without_an_end_is_no_stream() -> None:
     with pytest.raises(EndlessEvent):
         passed([b"x" * (MAX_EVENT_BYTES + 1)], shows_usage=False)
