@@ -158,11 +158,10 @@ async def test_an_answer_that_breaks_off_counts_in_full() -> None:
 )
 async def test_a_cap_is_never_passed(limits: dict[str, Any]) -> None:
     provider = FakeProvider()
-    async with serving(provider, queue_seconds=1, **limits) as setting:
+    async with serving(provider, queue_seconds=60, **limits) as setting:
         answers = await asyncio.gather(*(setting.ask() for _ in range(300)))
         statuses = {status for status, _, _ in answers}
-        assert statuses <= {200, 402, 429}
-        assert {200, 402} <= statuses
+        assert statuses == {200, 402}
         error = next(answer["error"] for status, answer, _ in answers if status == 402)
         assert (error["type"], error["code"]) == ("service_stopped", "SpendCapReached")
         assert "is reached" in error["message"]

@@ -21,9 +21,10 @@ from steelyard.schema.names import namespace_of
 from steelyard.services.orchestrator.cache import ResourceCache, slim
 from steelyard.services.orchestrator.edge import Edge, NotYet
 from steelyard.services.orchestrator.manifest import manifest
-from steelyard.services.orchestrator.secrets import WAITING
+from steelyard.services.orchestrator.secrets import WAITING, lacking_secrets
 from steelyard.services.orchestrator.test_edge import Bench as EdgeBench
 from steelyard.services.orchestrator.test_waiting import claim_of
+from steelyard.services.orchestrator.waiting import Wait
 from steelyard.services.simulation.entities import (
     ACCOUNT,
     START,
@@ -275,6 +276,15 @@ async def test_an_api_that_is_away_fails_nothing() -> None:
     assert bench.reports == []
 
 
+async def test_many_entities_with_one_secret_ask_for_it_once() -> None:
+    values, note = Values({}), {"key": "steelyard/secret-source", "value": "hub-token"}
+    claims = [claim_of(make_model(f"m{number}", annotations=[note])) for number in range(20)]
+    waits = await lacking_secrets(claims, values)
+    message = f"secrets.source: account {ACCOUNT} has no secret hub-token; it is waited for"
+    assert waits == {claim.id: Wait(WAITING, message) for claim in claims}
+    assert values.looked_up == [(ACCOUNT, "hub-token")]
+
+
 # ---- the whole orchestrator
 
 
@@ -320,17 +330,3 @@ async def test_an_entity_waits_for_its_secret_and_goes_on_when_it_is_set(bench: 
 
     await until(admitted)
     assert [value_of(secret) for secret in secrets(bench)] == [VALUE]
-
-
-async def test_many_entities_with_one_secret_ask_for_it_once_in_a_pass(bench: Bench) -> None:
-    for n in range(20):
-        note = {"key": "steelyard/secret-source", "value": "hub-token"}
-        await bench.create(make_model(f"m{n}", annotations=[note]))
-    bench.start()
-
-    async def all_wait() -> bool:
-        return all([(await status(bench, f"m{n}"))[1] == WAITING for n in range(20)])
-
-    await until(all_wait)
-    before = len(values_of(bench).looked_up)
-    assert before < 20 * 20
