@@ -12,14 +12,14 @@ from datetime import datetime
 
 from steelyard.errors import EngineError, SteelyardError
 from steelyard.hosted.book import Book
-from steelyard.hosted.ledger import ACTIVE_SECONDS, Caps, Ledger, Own, Refusal, Spent, Tokens, refusal
+from steelyard.hosted.ledger import ACTIVE_SECONDS, Caps, Ledger, Refusal, Spent, Tokens, Unrecorded, refusal
 
 FLUSH_SECONDS = 5.0
 """Seconds after which what calls have used stands in the ledger, if nobody waits for it."""
 WATCH_SECONDS = 1.0
-"""Seconds between two looks at what others have written, while a call waits for theirs."""
+"""Seconds after which the entries of other writers are read, while a call waits for what they hold."""
 RENEW_SECONDS = 20.0
-"""A writer that makes calls writes at least so often, so that others know."""
+"""Seconds after which a writer that makes calls creates an entry at the latest, so that others know of it."""
 
 
 class CapReached(SteelyardError):
@@ -52,7 +52,7 @@ class _Entry:
 
 
 class Account:
-    """Made in a running event loop; `open` begins, `close` settles what is left."""
+    """Spending of one writer. It is made in a running event loop; `open` begins, `close` settles what is left."""
 
     def __init__(self, book: Book, caps: Caps, writer: str, now: Callable[[], datetime]) -> None:
         self._book = book
@@ -84,7 +84,7 @@ class Account:
     async def open(self) -> None:
         """Read the ledger. Raises StorageError, LedgerDamaged."""
         await self._book.open()
-        self._task = asyncio.create_task(self._keep())
+        self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
         """Write what has been used; what calls in flight hold stays held, and so counts as spent."""
@@ -94,7 +94,10 @@ class Account:
             await self._task
 
     async def hold(self, wanted: Tokens, patience: float) -> None:
-        """Hold the tokens that a call may use. Raises CapReached, CapBusy, SpendingUnknown: then nothing is held."""
+        """Hold the tokens that a call may use, after at most `patience` seconds.
+
+        Raises CapReached, CapBusy, SpendingUnknown: then nothing is held.
+        """
         self._called_at = self._now()
         if self._task is None or self._task.done():
             raise SpendingUnknown("the ledger of what is spent is not open")
@@ -119,7 +122,7 @@ class Account:
         waiting.granted.result()
 
     def settle(self, held: Tokens, used: Tokens | None, *, calls: int = 1) -> None:
-        """Say what a call has used; None where nobody knows, which counts as all that was held for it."""
+        """Note what a call has used; None where nobody knows, which counts as all that was held for it."""
         self._in_flight -= held
         self._spent += Spent(calls, held if used is None else used, int(used is None))
         if self._waiting:
@@ -143,7 +146,7 @@ class Account:
         self._in_flight += wanted
         self._lately += wanted
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         try:
             while not self._closing:
                 with suppress(TimeoutError):
@@ -197,7 +200,7 @@ class Account:
                 held += waiting.wanted
                 waiting.granted.set_result(None)
                 continue
-            own = Own(self._spent, held)
+            own = Unrecorded(self._spent, held)
             waiting.refusal = refusal(last, self._writer, own, waiting.wanted, self._caps, now)
             if waiting.refusal is None:
                 granted.append(waiting)
@@ -215,7 +218,7 @@ class Account:
             return Tokens()
         lately = self._lately + held - self._in_flight
         reserve = Tokens(min(lately.input, most.input), min(lately.output, most.output))
-        refused = refusal(last, self._writer, Own(self._spent, held), reserve, self._caps, now)
+        refused = refusal(last, self._writer, Unrecorded(self._spent, held), reserve, self._caps, now)
         return Tokens() if refused else reserve
 
     def _is_due(self, last: Ledger, kept: Tokens | None, now: datetime) -> bool:

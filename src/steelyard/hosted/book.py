@@ -20,7 +20,7 @@ class LedgerDamaged(StorageError):
 
 
 class Book:
-    """The ledger below a prefix of a store, as far as it has been read."""
+    """The ledger below a prefix of an object store, as far as it has been read."""
 
     def __init__(self, store: Store, prefix: str = "") -> None:
         self._store = store

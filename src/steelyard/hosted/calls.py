@@ -50,7 +50,7 @@ class Call:
     """True where the client wants the last part of a stream, which tells the tokens."""
 
 
-def call(raw: bytes, api: Api, model: HostedModel) -> Call:
+def prepare_call(raw: bytes, api: Api, model: HostedModel) -> Call:
     """Make the provider's request from a client's. Raises BadCall."""
     body = _parsed(raw)
     if model.capped:
@@ -92,13 +92,13 @@ def _limit_output(body: Json, api: Api, model: HostedModel) -> int:
     """Write the limit of an answer's tokens into the request, and return it."""
     given = [body.pop(name) for name in ("max_completion_tokens", "max_tokens") if body.get(name) is not None]
     if len(given) > 1:
-        raise BadCall("max_tokens: and max_completion_tokens are both given; one of them may be")
+        raise BadCall("max_tokens: is given beside max_completion_tokens; one of them may be")
     name = model.output_limit if api == "chat" else "max_tokens"
     if not given and not model.capped:
         return model.max_output_tokens
     limit = given[0] if given else model.max_output_tokens
     if type(limit) is not int or limit < 1:
-        raise BadCall(f"{name}: should be a whole number of at least 1")
+        raise BadCall(f"{name}: {limit!r:.100} should be a whole number of at least 1")
     if limit > model.max_output_tokens and model.capped:
         raise BadCall(
             f"{name}: {limit} is more than the {model.max_output_tokens} tokens that an answer of this service may have"
@@ -112,7 +112,7 @@ def _count(body: Json, name: str, default: int) -> int:
     if value is None:
         return default
     if type(value) is not int or not 1 <= value <= 1000:
-        raise BadCall(f"{name}: should be a whole number from 1 to 1000")
+        raise BadCall(f"{name}: {value!r:.100} should be a whole number from 1 to 1000")
     return value
 
 
@@ -130,17 +130,18 @@ def _check_price_is_known(body: Json, model: HostedModel) -> None:
             raise BadCall(f"tools.{number}: only functions of the client have a known price")
     messages = body.get("messages")
     for number, message in enumerate(messages if isinstance(messages, list) else ()):
-        for fault in _message_faults(message):
-            raise BadCall(f"messages.{number}.{fault}")
+        for fault in _message_faults(message, f"messages.{number}"):
+            raise BadCall(fault)
 
 
-def _message_faults(message: JsonValue) -> Iterator[str]:
+def _message_faults(message: JsonValue, field: str) -> Iterator[str]:
     if not isinstance(message, dict):
-        yield "should be an object"
+        yield f"{field}: should be an object"
         return
     for name in message.keys() - _MESSAGE_FIELDS:
-        yield f"{name}: its price is not known, and the spending of this service has a cap"
+        yield f"{field}.{name}: its price is not known, and the spending of this service has a cap"
     content = message.get("content")
     for number, part in enumerate(content if isinstance(content, list) else ()):
         if not isinstance(part, dict) or part.get("type") not in _TEXT_PARTS:
-            yield f"content.{number}: only text has a known price, and the spending of this service has a cap"
+            fault = "only text has a known price, and the spending of this service has a cap"
+            yield f"{field}.content.{number}: {fault}"

@@ -1,7 +1,8 @@
 """The spending ledger of one service, as values: what was spent, what is held for calls in flight, and the caps.
 
 A writer holds tokens before it makes the calls that may use them, and says later what they used. What is held counts as
-spent until then: a process that was killed in between leaves it behind. Pure; `account.py` keeps the ledger in storage.
+spent until then: a process that was killed in between leaves it behind. Pure: `account.py` makes the entries, `book.py`
+keeps them in storage.
 """
 
 from collections.abc import Callable, Mapping
@@ -159,27 +160,29 @@ class Caps:
         with localcontext(prec=_DIGITS):
             return (model.input_price * tokens.input + model.output_price * tokens.output) / _PER
 
-    def passed(self, today: Tokens, total: Tokens) -> str | None:
-        """Return the first cap that is passed, in words; None where all are kept."""
+    def passed(self, today: Tokens, total: Tokens) -> "Cap | None":
+        """Return the first cap that is passed; None where all are kept."""
         model = self.model
-        for cap, tokens, when in (
-            (model.tokens_total, total, "in total"),
-            (model.tokens_per_day, today, "per day (UTC)"),
+        for most, tokens, per_day in (
+            (model.tokens_total, total, False),
+            (model.tokens_per_day, today, True),
         ):
-            if cap is not None and tokens.total > cap:
-                return f"{cap} tokens {when}"
-        for money, tokens, when in (
-            (model.cost_total, total, "in total"),
-            (model.cost_per_day, today, "per day (UTC)"),
+            if most is not None and tokens.total > most:
+                return Cap(f"{most} tokens", per_day=per_day, of_money=False)
+        for money, tokens, per_day in (
+            (model.cost_total, total, False),
+            (model.cost_per_day, today, True),
         ):
             cost = self.cost(tokens)
             if money is not None and cost is not None and cost > money:
-                return f"{money:f} {model.currency} {when}"
+                return Cap(f"{money:f} {model.currency}", per_day=per_day, of_money=True)
         return None
 
     def hundredth(self) -> Tokens | None:
-        """Return a hundredth of the smallest cap, as tokens of both kinds; None without caps."""
+        """Return a hundredth of the smallest cap, half of it for each kind of tokens; None without caps."""
         model = self.model
+        if not model.capped:
+            return None
         counts = [cap // 200 for cap in (model.tokens_total, model.tokens_per_day) if cap is not None]
         inputs, outputs = list(counts), list(counts)
         for money in (model.cost_total, model.cost_per_day):
@@ -187,9 +190,20 @@ class Caps:
                 share = money * _PER / 200
                 inputs += [int(share / model.input_price)] if model.input_price else []
                 outputs += [int(share / model.output_price)] if model.output_price else []
-        if not model.capped:
-            return None
         return Tokens(min(inputs, default=10**9), min(outputs, default=10**9))
+
+
+@dataclass(frozen=True)
+class Cap:
+    """A cap of tokens or of money, in total or per day."""
+
+    amount: str
+    """Number with its unit, such as `100 tokens` or `0.5 USD`."""
+    per_day: bool
+    of_money: bool
+
+    def __str__(self) -> str:
+        return f"{self.amount} {'per day (UTC)' if self.per_day else 'in total'}"
 
 
 @dataclass(frozen=True)
@@ -201,7 +215,7 @@ class Refusal:
 
 
 def refusal(
-    ledger: Ledger, writer: str, own: "Own", wanted: Tokens, caps: Caps, now: datetime
+    ledger: Ledger, writer: str, own: "Unrecorded", wanted: Tokens, caps: Caps, now: datetime
 ) -> Refusal | None:
     """Return why the writer may not hold `wanted` besides what it has; None where it may."""
     today, total = ledger.committed(now, writer)
@@ -214,25 +228,22 @@ def refusal(
     final = caps.passed(today + spent + wanted, total + spent + wanted)
     if final is None:
         return Refusal(f"calls in flight may use up the cap of {passed}", final=False)
-    per_day = "per day" in final
-    return Refusal(_reached(final, today + spent if per_day else total + spent, wanted, caps), final=True)
+    return Refusal(_reached(final, (today if final.per_day else total) + spent, wanted, caps), final=True)
 
 
 @dataclass(frozen=True)
-class Own:
-    """Spending of a writer that is not in the ledger yet, and what its calls in flight may use."""
+class Unrecorded:
+    """Spending of a writer that the ledger does not have yet, and what its calls in flight may use."""
 
     spent: Spent
     held: Tokens
 
 
-def _reached(cap: str, spent: Tokens, wanted: Tokens, caps: Caps) -> str:
-    if caps.cost(spent) is not None and "tokens" not in cap:
+def _reached(cap: Cap, spent: Tokens, wanted: Tokens, caps: Caps) -> str:
+    if cap.of_money:
         currency = caps.model.currency
-        used, most = (
-            f"{amount_text(caps.cost(spent))} {currency} are",
-            f"{amount_text(caps.cost(wanted))} {currency}",
-        )
+        used = f"{amount_text(caps.cost(spent))} {currency} are"
+        most = f"{amount_text(caps.cost(wanted))} {currency}"
     else:
         used, most = f"{spent.total} tokens are", f"{wanted.total} tokens"
     return f"the cap of {cap} is reached: {used} spent, and this call may use {most}"

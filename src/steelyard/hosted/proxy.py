@@ -13,7 +13,7 @@ from aiohttp import web
 from steelyard.egress.policy import EgressRefused
 from steelyard.hosted.account import Account, CapBusy, CapReached, SpendingUnknown
 from steelyard.hosted.answers import EndlessEvent, EventStream, usage_in
-from steelyard.hosted.calls import Api, BadCall, Call, call
+from steelyard.hosted.calls import Api, BadCall, Call, prepare_call
 from steelyard.hosted.gate import Gate, RateLimited
 from steelyard.hosted.ledger import Tokens
 from steelyard.hosted.provider import Answer, Failure, Provider, ProviderFailed
@@ -48,7 +48,7 @@ class Proxy:
 
     async def _answer(self, request: web.Request, api: Api) -> web.StreamResponse:
         try:
-            sent = call(await request.read(), api, self.model)
+            sent = prepare_call(await request.read(), api, self.model)
         except BadCall as error:
             return _response(Failure(400, "BadRequest", str(error), kind="invalid_request_error"))
         patience = float(self.model.queue_seconds)

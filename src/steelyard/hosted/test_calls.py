@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from steelyard.hosted.calls import Api, BadCall, Call, call
+from steelyard.hosted.calls import Api, BadCall, Call, prepare_call
 from steelyard.schema.hosted_model import HostedModel
 from steelyard.types import Json
 
@@ -18,7 +18,7 @@ def model(**fields: Any) -> HostedModel:
 
 
 def made(body: Json, api: Api = "chat", **fields: Any) -> tuple[Json, Call]:
-    request = call(orjson.dumps(body), api, model(**fields))
+    request = prepare_call(orjson.dumps(body), api, model(**fields))
     return orjson.loads(request.body), request
 
 
@@ -57,9 +57,12 @@ def test_a_stream_is_asked_for_its_tokens() -> None:
     ("body", "fault"),
     [
         ({"messages": HELLO, "max_tokens": 5000}, "max_tokens: 5000 is more than the 4096 tokens"),
-        ({"messages": HELLO, "max_tokens": True}, "max_tokens: should be a whole number"),
-        ({"messages": HELLO, "max_tokens": 1, "max_completion_tokens": 1}, "are both given"),
-        ({"messages": HELLO, "n": 0}, "n: should be a whole number"),
+        ({"messages": HELLO, "max_tokens": True}, "max_tokens: True should be a whole number"),
+        (
+            {"messages": HELLO, "max_tokens": 1, "max_completion_tokens": 1},
+            "is given beside max_completion_tokens",
+        ),
+        ({"messages": HELLO, "n": 0}, "n: 0 should be a whole number"),
         ({"messages": HELLO, "service_tier": "priority"}, "service_tier: .*--parameters service_tier"),
         ({"messages": HELLO, "models": ["dearer"]}, "models: may change what a call costs"),
         ({"messages": HELLO, "tools": [{"type": "web_search"}]}, "tools.0: only functions"),
@@ -68,7 +71,7 @@ def test_a_stream_is_asked_for_its_tokens() -> None:
             "messages.0.content.0: only text",
         ),
         ({"messages": [{"role": "assistant", "audio": {"id": "x"}}]}, "messages.0.audio: its price"),
-        ({"messages": ["hello"]}, "messages.0.should be an object"),
+        ({"messages": ["hello"]}, "messages.0: should be an object"),
         ([], "should be a JSON object"),
     ],
 )

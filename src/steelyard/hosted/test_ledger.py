@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from steelyard.hosted.ledger import Caps, Hold, Ledger, Own, Refusal, Spent, Tokens, amount_text, refusal
+from steelyard.hosted.ledger import (
+    Caps,
+    Hold,
+    Ledger,
+    Refusal,
+    Spent,
+    Tokens,
+    Unrecorded,
+    amount_text,
+    refusal,
+)
 from steelyard.schema.hosted_model import HostedModel
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -52,13 +62,13 @@ LONG_AGO = timedelta(hours=1)
 )  # fmt: skip
 def test_a_call_of_ten_tokens(before: Ledger, limits: dict[str, Any], expected: bool | None) -> None:
     """Refused for good, for now, or not at all."""
-    own = Own(Spent(), Tokens())
+    own = Unrecorded(Spent(), Tokens())
     refused = refusal(before, "me", own, Tokens(output=10), caps(**limits), NOON)
     assert (refused and refused.final) == expected
 
 
 def test_what_this_writer_has_not_written_yet_counts() -> None:
-    own = Own(Spent(2, Tokens(output=50)), Tokens(output=41))
+    own = Unrecorded(Spent(2, Tokens(output=50)), Tokens(output=41))
     limits = caps(tokens_total=100)
     assert refusal(ledger(), "me", own, Tokens(output=10), limits, NOON) == Refusal(
         "calls in flight may use up the cap of 100 tokens in total", final=False
@@ -67,7 +77,7 @@ def test_what_this_writer_has_not_written_yet_counts() -> None:
 
 
 def test_the_message_says_what_is_spent() -> None:
-    before, own = ledger(95), Own(Spent(), Tokens())
+    before, own = ledger(95), Unrecorded(Spent(), Tokens())
     money = caps(cost_total=Decimal("0.001"), **PRICED)
     refused = refusal(before, "me", own, Tokens(output=10), money, NOON)
     assert refused
