@@ -9,7 +9,7 @@ from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
 from steelyard.connections import TrackingConnector
-from steelyard.egress.policy import EgressRefused, check_address, check_target, resolved
+from steelyard.egress.policy import EgressRefused, check_address, check_target, resolve
 from steelyard.errors import SteelyardError
 from steelyard.schema.egress import EgressPolicy
 
@@ -38,7 +38,7 @@ class _CheckedResolver(AbstractResolver):
                 proto=0,
                 flags=socket.AI_NUMERICHOST,
             )
-            for address in await resolved(self._policy, host, port)
+            for address in await resolve(self._policy, host, port)
         ]
 
     async def close(self) -> None:

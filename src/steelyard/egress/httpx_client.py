@@ -6,7 +6,7 @@ from typing import Any
 import httpcore
 import httpx
 
-from steelyard.egress.policy import check_target, resolved_now
+from steelyard.egress.policy import check_target, resolve_blocking
 from steelyard.schema.egress import EgressPolicy
 
 _LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=5.0)
@@ -27,7 +27,7 @@ class _CheckedBackend(httpcore.SyncBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         try:
-            addresses = resolved_now(self._policy, host, port)
+            addresses = resolve_blocking(self._policy, host, port)
         except OSError as error:
             raise httpcore.ConnectError(str(error)) from error
         failure: Exception | None = None

@@ -12,10 +12,11 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from steelyard.egress.addresses import forms, is_public, parse_address
+from steelyard.egress.addresses import Address, forms, is_public, parse_address
 from steelyard.errors import SteelyardError
 from steelyard.schema.egress import EgressPolicy
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 # What browsers and C libraries read as an IPv4 address: 127.1, 0x7f000001, 2130706433.
@@ -82,7 +83,7 @@ def check_address(
         parsed = parse_address(address)
     except ValueError as error:
         raise EgressRefused("is no address", field=field, value=address) from error
-    if is_public(parsed) or any(_within(form, networks(policy)) for form in forms(parsed)):
+    if is_public(parsed) or _is_named(policy, parsed):
         return
     # Which address it is, is nobody's business who only guesses names of a network behind this one.
     where = "is" if host == address else "leads to"
@@ -95,7 +96,7 @@ def check_address(
     )
 
 
-async def resolved(policy: EgressPolicy, host: str, port: int) -> list[str]:
+async def resolve(policy: EgressPolicy, host: str, port: int) -> list[str]:
     """Return the literal addresses of a host. Raises EgressRefused if one is not allowed, and OSError.
 
     Connect to these, never to the name again: it may lead elsewhere by then.
@@ -104,8 +105,8 @@ async def resolved(policy: EgressPolicy, host: str, port: int) -> list[str]:
     return _checked(policy, host, infos)
 
 
-def resolved_now(policy: EgressPolicy, host: str, port: int) -> list[str]:
-    """Return the literal addresses of a host, as `resolved` does, for libraries that block."""
+def resolve_blocking(policy: EgressPolicy, host: str, port: int) -> list[str]:
+    """Return the literal addresses of a host, as `resolve` does, for libraries that block."""
     return _checked(policy, host, socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
 
@@ -120,19 +121,16 @@ def _checked(policy: EgressPolicy, host: str, infos: list[Any]) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _parsed_networks(texts: tuple[str, ...]) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+def _parsed_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
     return tuple(map(ipaddress.ip_network, texts))
 
 
-def networks(policy: EgressPolicy) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    return _parsed_networks(policy.networks)
+def _is_named(policy: EgressPolicy, address: Address) -> bool:
+    """Tell whether the address is of a network that the policy names."""
+    return any(form in network for form in forms(address) for network in _parsed_networks(policy.networks))
 
 
-def _within(address: Any, networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]) -> bool:
-    return any(address in network for network in networks)
-
-
-def _literal(host: str) -> Any:
+def _literal(host: str) -> Address | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from steelyard.egress.policy import EgressRefused, check_address, check_url, resolved
+from steelyard.egress.policy import EgressRefused, check_address, check_url, resolve
 from steelyard.schema.egress import EgressPolicy, EgressSettings
 
 PATTERNS = ("hooks.example.org", "*.example.com", "http://plain.example.net", "port.example.net:8443")
@@ -158,7 +158,7 @@ async def test_one_private_address_of_several_condemns_the_name(monkeypatch: pyt
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     with pytest.raises(EgressRefused, match="'name' leads to an address that is not public") as refused:
-        await resolved(EgressPolicy(), "name", 443)
+        await resolve(EgressPolicy(), "name", 443)
     assert "10.0.0.1" not in str(refused.value)  # it would tell names of the network behind this one
     addresses.pop()
-    assert await resolved(EgressPolicy(), "name", 443) == ["1.1.1.1"]
+    assert await resolve(EgressPolicy(), "name", 443) == ["1.1.1.1"]

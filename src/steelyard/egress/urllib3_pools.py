@@ -8,7 +8,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 from urllib3.util.connection import create_connection
 
-from steelyard.egress.policy import check_target, resolved_now
+from steelyard.egress.policy import check_target, resolve_blocking
 from steelyard.schema.egress import EgressPolicy
 
 
@@ -42,7 +42,7 @@ class _CheckedConnection:
 
     def _new_conn(self: Any) -> socket.socket:
         try:
-            addresses = resolved_now(self.policy, self._dns_host, self.port)
+            addresses = resolve_blocking(self.policy, self._dns_host, self.port)
         except OSError as error:
             raise NewConnectionError(self, f"{self.host} cannot be resolved: {error}") from error
         failure: OSError | None = None
