@@ -13,21 +13,23 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
+from steelyard.egress.aiohttp_connector import read_bounded
 from steelyard.errors import SteelyardError
 from steelyard.steps.source_files import failed
 
 PATIENCE = 5
 """Failures in a row, without a byte between them, after which the attempt of the step ends."""
 LONGEST_PAUSE = 30.0
+"""Seconds between two tries at the most, whatever a server asks for."""
 ANSWER_BYTES = 64 << 20
-"""Largest listing that is read."""
+"""Largest listing that is read, in bytes."""
 _PIECE = 1 << 20
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
 
 
 class _Transient(Exception):
-    """A failure that may pass; `pause` is the time that the server asks for."""
+    """A failure that may pass; `pause` is the number of seconds that the server asks for."""
 
     def __init__(self, message: str, pause: float = 0.0) -> None:
         super().__init__(message)
@@ -36,7 +38,7 @@ class _Transient(Exception):
 
 @dataclass
 class Downloads:
-    """Answers and files of one place. Raises StepFailed, permanent where no repeat can mend it."""
+    """Answers and files of one server. Raises StepFailed, permanent where no repeat can mend it."""
 
     session: aiohttp.ClientSession
     origin: str
@@ -45,7 +47,7 @@ class Downloads:
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def read_json(self, url: str) -> Any:
-        """Return the JSON that a URL answers."""
+        """Return the JSON that a URL answers, of at most `ANSWER_BYTES`."""
         content = await self._repeat(url, lambda: self._read(url), lambda: 0)
         try:
             return orjson.loads(content)
@@ -53,7 +55,7 @@ class Downloads:
             raise failed(f"{url} answers what is no JSON: {error}") from error
 
     async def fetch(self, url: str, local: Path, most_bytes: int) -> None:
-        """Download a file to a local path, which may hold its beginning already."""
+        """Download a file of at most so many bytes to a local path; what lies there is replaced."""
         part = _Part(local, most_bytes)
         part.restart()
         await self._repeat(url, lambda: self._continue(url, part), lambda: part.size)
@@ -74,15 +76,10 @@ class Downloads:
         try:
             async with self.session.get(url, headers=self._headers(url), timeout=_TIMEOUT) as response:
                 await self._check(response)
-                content = bytearray()
-                async for piece in response.content.iter_chunked(_PIECE):
-                    content += piece
-                    if len(content) > ANSWER_BYTES:
-                        raise failed(f"{url} answers more than {ANSWER_BYTES} bytes")
-                return bytes(content)
+                return await read_bounded(response, ANSWER_BYTES)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _Transient(f"cannot be read: {_words(error)}") from error
-        except SteelyardError as error:  # an address that the settings do not allow
+            raise _Transient(f"cannot be read: {_text(error)}") from error
+        except SteelyardError as error:  # an address that the settings do not allow, or too large an answer
             raise failed(str(error)) from error
 
     async def _continue(self, url: str, part: "_Part") -> None:
@@ -101,7 +98,7 @@ class Downloads:
                             raise failed(f"{url} has more than {part.most_bytes} bytes")
                         file.write(piece)
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise _Transient(f"cannot be fetched: {_words(error)}") from error
+            raise _Transient(f"cannot be fetched: {_text(error)}") from error
         except SteelyardError as error:
             raise failed(str(error)) from error
 
@@ -133,7 +130,7 @@ class Downloads:
 
 @dataclass
 class _Part:
-    """The beginning of a file on local disk, and by what its place knows that the file is the same."""
+    """The beginning of a file on local disk, and the ETag by which its server knows that the file is the same."""
 
     local: Path
     most_bytes: int
@@ -168,5 +165,5 @@ def _pause_of(response: aiohttp.ClientResponse) -> float:
         return 0.0
 
 
-def _words(error: BaseException) -> str:
+def _text(error: BaseException) -> str:
     return str(error) or type(error).__name__

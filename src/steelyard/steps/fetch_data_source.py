@@ -43,7 +43,6 @@ from steelyard.storage.store import ObjectExists, ObjectMissing, Store
 
 PINNED = f"{OWN_RECORDS}version.json"
 """Object with the version that the first attempt found: a branch may move between two attempts."""
-_SECONDS = 60.0
 
 
 async def main(config: StepConfig, log: Log) -> None:
@@ -55,7 +54,7 @@ async def main(config: StepConfig, log: Log) -> None:
     mirror = os.environ.get("HF_ENDPOINT", "").rstrip("/")
     if mirror and isinstance(address, HubDataset) and address.origin == HUB:
         address = replace(address, origin=mirror)
-    async with guarded_session(config.egress or EgressPolicy(), seconds=_SECONDS) as session:
+    async with guarded_session(config.egress or EgressPolicy()) as session:
         downloads = Downloads(session, address.origin, token)
         await fetch(spec, address, downloads, log, config.limits or SourceLimits())
 

@@ -29,7 +29,7 @@ SECONDS = 60.0
 async def hub_files(
     spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy, token: str | None = None
 ) -> list[RemoteFile]:
-    """The files of one commit, those that the patterns let through.
+    """Return the files of one commit, those that the patterns let through. Raises StepFailed.
 
     For an artifact of kind HuggingFaceCache they lie as in the hub's own cache, which libraries find offline.
     `token` is that of the workflow's secret; without one, the hub is asked anonymously or with `HF_TOKEN`.
@@ -104,7 +104,7 @@ def _set_environment(scratch: Path) -> None:
 
 
 async def _in_thread(call: Callable[[], T], token: str | None) -> T:
-    """A call of the library in a thread; its failures in our words, without the token."""
+    """Call the library in a thread. Raises its failures as StepFailed, without the token."""
     from huggingface_hub import errors
 
     try:

@@ -1,6 +1,6 @@
-"""Files of a data source: what its place says of each, and whether what arrived is that.
+"""Files of a data source: what its server states about each, and whether what arrived is that.
 
-The modules of the places (`hub_datasets.py`, `zenodo_records.py`) make the listing, `fetch_data_source` fetches it.
+`hub_datasets.py` and `zenodo_records.py` make the listing, `fetch_data_source.py` fetches it.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ class Digests:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of a data source, with the size and the digests that its place states."""
+    """A file of a data source, with the size and the digests that its server states."""
 
     path: str
     url: str
@@ -39,11 +39,11 @@ class SourceFile:
 
     @property
     def is_digested(self) -> bool:
-        """True if the place states a digest of the content."""
+        """True if the server states a digest of the content."""
         return any((self.sha256, self.md5, self.git))
 
     def fault(self, size: int, digests: Digests) -> str | None:
-        """Return how a content differs from what the place states, or None."""
+        """Return how a content differs from what the server states, or None."""
         if self.size is not None and size != self.size:
             return f"it has {size} bytes instead of {self.size}"
         pairs = (
@@ -101,7 +101,7 @@ def failed(message: str, *, permanent: bool = True) -> StepFailed:
 
 class _Digester:
     def __init__(self, size: int) -> None:
-        # MD5 and SHA-1 compare what arrived with what the place states; what is recorded is SHA-256.
+        # MD5 and SHA-1 compare what arrived with what the server states; what is recorded is SHA-256.
         self._sha256 = hashlib.sha256()
         self._md5 = hashlib.md5(usedforsecurity=False)
         self._git = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)

@@ -98,7 +98,7 @@ def _csv_options(path: Path, kinds: dict[str, pa.DataType]) -> dict[str, Any]:
 
 
 def _csv_texts(path: Path) -> Batches:
-    """The rows with every value as text."""
+    """Yield the rows with every value as text. Raises BadTable."""
     try:
         with _plain(path) as file:
             first = file.readline(LINE_BYTES)
@@ -157,18 +157,17 @@ def _is_written_as(column: "pa.Array[Any]", kind: pa.DataType) -> bool:
 
 def _csv_batches(path: Path, schema: pa.Schema) -> Batches:
     kinds = {field.name: field.type for field in schema}
-    flat = all(not pa.types.is_nested(kind) for kind in kinds.values())
-    if flat:
-        yield from _csv_rows(path, kinds)
-    else:
-        raise BadTable("a column of lists or objects cannot be read from CSV")
+    nested = [name for name, kind in kinds.items() if pa.types.is_nested(kind)]
+    if nested:
+        raise BadTable(f"column {nested[0]}: lists and objects of other files cannot be read from CSV")
+    yield from _csv_rows(path, kinds)
 
 
 # ---- JSON lines
 
 
 def _objects(path: Path) -> Iterator[tuple[int, Json]]:
-    """The objects of a file with their numbers, one to a line or all in one array."""
+    """Yield the objects of a file with their numbers, one to a line or all in one array. Raises BadTable."""
     with _plain(path) as file:
         start = file.read(1)
         while start.isspace():
@@ -176,7 +175,7 @@ def _objects(path: Path) -> Iterator[tuple[int, Json]]:
     with _plain(path) as file:
         if start == b"[":
             for number, value in enumerate(_parsed(_whole(file), "it"), 1):
-                yield number, _object(value, number)
+                yield number, _object(value, f"element {number}")
             return
         number = 0
         while line := file.readline(LINE_BYTES):
@@ -184,7 +183,7 @@ def _objects(path: Path) -> Iterator[tuple[int, Json]]:
             if len(line) == LINE_BYTES and not line.endswith(b"\n"):
                 raise BadTable(f"line {number} is longer than {LINE_BYTES} bytes")
             if line.strip():
-                yield number, _object(_parsed(line, f"line {number}"), number)
+                yield number, _object(_parsed(line, f"line {number}"), f"line {number}")
 
 
 def _whole(file: BinaryIO) -> bytes:
@@ -201,14 +200,14 @@ def _parsed(text: bytes, where: str) -> Any:
         raise BadTable(f"{where} is no JSON: {error}") from error
 
 
-def _object(value: Any, number: int) -> Json:
+def _object(value: Any, where: str) -> Json:
     if not isinstance(value, dict):
-        raise BadTable(f"number {number} is no JSON object")
+        raise BadTable(f"{where} is no JSON object")
     return value
 
 
 def _pieces(path: Path) -> Iterator[tuple[int, list[Json]]]:
-    """The objects in lists, each with the number of its first one."""
+    """Yield the objects in lists of at most `_ROWS`, each with the number of its first one. Raises BadTable."""
     first, rows = 1, list[Json]()
     try:
         for number, row in _objects(path):

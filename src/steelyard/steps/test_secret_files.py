@@ -1,3 +1,5 @@
+"""Values of secrets as a step reads them from files, and texts that must not repeat them."""
+
 from pathlib import Path
 
 import pytest
