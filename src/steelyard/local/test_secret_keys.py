@@ -1,3 +1,5 @@
+"""Keys of secrets on one machine, and where several machines have to be given theirs."""
+
 import stat
 from pathlib import Path
 

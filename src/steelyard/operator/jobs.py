@@ -24,9 +24,8 @@ PURPOSES: dict[str, Purpose] = {
     "hosted_model": "services",
 }
 """Steps that call addresses outside, and the list of the settings that says which."""
-OF_SOURCES = frozenset({"fetch_data_source", "ingest_dataset"})
+SOURCE_STEPS = frozenset({"fetch_data_source", "ingest_dataset"})
 """Steps that take files of data sources, of which there may be many or large ones."""
-
 HUB_STEPS = frozenset({"fetch_data_source", "fetch_model"})
 """Steps that fetch from the Hugging Face hub, or from its mirror."""
 
@@ -109,7 +108,7 @@ def step_config(
         spec=complete_spec(resource["spec"], settings.storage),
         replicas=replicas,
         egress=settings.egress.policy(PURPOSES[module]) if module in PURPOSES else None,
-        limits=settings.data_sources if module in OF_SOURCES else None,
+        limits=settings.data_sources if module in SOURCE_STEPS else None,
     )
 
 

@@ -8,6 +8,7 @@ from steelyard.types import Json
 
 CONFIG_FOLDER = "/etc/steelyard"
 CONFIG_FILE = f"{CONFIG_FOLDER}/config.json"
+CONFIG_MOUNT: Json = {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True}
 TERMINATION_LOG = "/dev/termination-log"
 SECRETS_FOLDER = "/var/run/steelyard/secrets"
 """Folder with a file for each secret. It lies outside of the configuration's folder, which is mounted read-only."""
@@ -49,9 +50,6 @@ def step_container(name: str, module: str, settings: OperatorSettings, secret: s
     if secret:
         container["envFrom"] = [{"secretRef": {"name": secret}}]
     return container
-
-
-CONFIG_MOUNT: Json = {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True}
 
 
 def step_volumes(config_map: str) -> list[Json]:

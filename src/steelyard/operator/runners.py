@@ -2,8 +2,8 @@
 
 The image belongs to whoever the command belongs to. A mock runs a program of ours, so it runs in our image, whatever
 image its runner names (clients of the published API have to name one). A hosted model has an image of no content: its
-name says that a program of ours asks a provider. The command of a runner kind, such as vLLM's,
-runs in the runner's image, which has to contain it; `steelyard.runners` says what the kinds are.
+name says that a program of ours asks a provider. The command of a runner kind, such as vLLM's, runs in the runner's
+image, which has to contain it; `steelyard.runners` says what the kinds are.
 """
 
 from dataclasses import dataclass

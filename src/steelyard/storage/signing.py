@@ -39,7 +39,7 @@ class Signer:
         *,
         token: str = "",
     ) -> SignedURL:
-        """A URL for `method` of the object `key`. Raises BadLocation for a key that is none or must not change.
+        """Return a URL for `method` of the object `key`. Raises BadLocation for a key that is none or must not change.
 
         `token` is the id of the token that asked for it: whoever uses the URL does so in its name.
         """

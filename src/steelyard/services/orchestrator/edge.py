@@ -136,7 +136,7 @@ class Edge:
                 await self._create(claim)
             elif claim.status == "Created" and needed_by(claim):
                 # An earlier attempt died before it could report, and perhaps before the Secrets had their owner.
-                await self._secrets.give(claim, await self._get(claim))
+                await self._secrets.set_owner(claim, await self._get(claim))
         except Unresolvable as fault:
             # The orchestrator may fail an entity only before it is Admitted; from then on its resource says how it
             # ends (the transition table has no other way).
@@ -173,7 +173,7 @@ class Edge:
                 await self._secrets.make(claim)
                 await self._put(claim, resource)
                 if needed_by(claim):
-                    await self._secrets.give(claim, await self._get(claim))
+                    await self._secrets.set_owner(claim, await self._get(claim))
         except SecretLacking as lack:
             if claim.status == "Created" and (claim.reason, claim.message) != (WAITING, str(lack)):
                 await self._entities.report(claim, Status("Created", WAITING, str(lack)))

@@ -79,7 +79,7 @@ def manifest(entity: DyffEntity, secret: str | None = None, traceparent: str | N
 
 
 def _secrets(entity: DyffEntity, kind: str) -> dict[str, str]:
-    """The names of the Kubernetes Secrets with what the workflow needs, which the orchestrator makes."""
+    """Return the names of the Kubernetes Secrets with what the workflow needs, which the orchestrator makes."""
     name = resource_name(kind, entity.id)
     return {purpose: object_name(name, purpose) for purpose in needed_secrets(entity)}
 

@@ -37,11 +37,15 @@ _PULL_TYPE, _PULL_KEY = "kubernetes.io/dockerconfigjson", ".dockerconfigjson"
 
 
 class SecretValues(Protocol):
-    """Reader of secrets."""
+    """Reader of what accounts have stored, as `accounts/secrets/secrets.py` is."""
 
-    async def has(self, account: str, name: str) -> bool: ...
+    async def has(self, account: str, name: str) -> bool:
+        """Return whether the account has a secret of this name, readable or not."""
+        ...
 
-    async def value(self, account: str, name: str) -> SecretStr | None: ...
+    async def value(self, account: str, name: str) -> SecretStr | None:
+        """Return the newest value, None where there is none. Raises SecretUnreadable."""
+        ...
 
 
 class NoSecrets:
@@ -104,7 +108,7 @@ class WorkflowSecrets:
         for secret in secrets:
             await self._put(secret)
 
-    async def give(self, claim: Claim, resource: Json) -> None:
+    async def set_owner(self, claim: Claim, resource: Json) -> None:
         """Make the resource the owner of its Secrets, which then go with it."""
         metadata = resource["metadata"]
         owner = {
