@@ -1,7 +1,7 @@
 """The orchestrator that leads: its tasks, and what they share.
 
-The consumer writes claims and nothing else. The scheduler admits. Workers take entities from a work queue and make or
-delete their resources. Once a minute everything is compared, so that nothing depends on having seen a change.
+The consumer writes claims and nothing else. The scheduler admits. Workers take entities from a work queue and
+make or delete their resources. Once a minute everything is compared: nothing depends on having seen a change.
 """
 
 import asyncio
@@ -13,11 +13,8 @@ from datetime import datetime
 from steelyard.accounts.database import Claim, Claims
 from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Message, Record
-from steelyard.broker.quarantine.dead_letters import described
-from steelyard.broker.quarantine.marks import Aside
 from steelyard.errors import is_engine_failure
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError
 from steelyard.kube.leader import Candidate
 from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.schema.names import namespace_of
@@ -33,7 +30,7 @@ from steelyard.services.orchestrator.comparison import (
     is_unwanted,
     unreported_status,
 )
-from steelyard.services.orchestrator.edge import Edge, NotYet
+from steelyard.services.orchestrator.edge import Edge
 from steelyard.services.orchestrator.isolation import run_isolated
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.observed import ObservedClaims
@@ -49,6 +46,7 @@ from steelyard.services.orchestrator.runs import (
 from steelyard.services.orchestrator.scheduler import Scheduler, known_claims
 from steelyard.services.orchestrator.secrets import SecretValues
 from steelyard.services.orchestrator.settings import OrchestratorSettings
+from steelyard.services.orchestrator.workers import Quarantine, Workers
 from steelyard.services.status_commands import Status
 from steelyard.types import Json
 
@@ -56,10 +54,6 @@ _log = logging.getLogger(__name__)
 
 CONSUMER = "orchestrator"
 """Name under which records that cannot become claims are put in quarantine."""
-RESOURCES = "resources"
-"""Name under which entities whose reconciliation fails are put in quarantine."""
-DEFECTS = 5
-"""Failures in a row, with growing pauses, after which an entity is put in quarantine; it is still tried at times."""
 STRAYS = 200
 """Number of entities whose claims are read at once, before other tasks have their turn."""
 FINISHED_FACTOR = 15
@@ -103,7 +97,15 @@ class Leader:
             metrics=metrics.work_queue,
         )
         self._cache = ResourceCache(cluster, self._resource_changed)
-        self._edge = Edge(cluster, self._cache, self, settings, secrets)
+        self._quarantine = Quarantine(log)
+        self._workers = Workers(
+            self._queue,
+            Edge(cluster, self._cache, self, settings, secrets).reconcile,
+            self._quarantine,
+            clock=candidate.clock,
+            leadership=leadership,
+            metrics=metrics,
+        )
         self._scheduler = Scheduler(
             claims,
             self._observed,
@@ -122,7 +124,6 @@ class Leader:
         self._unreported: dict[str, UnreportedStatus] = {}  # at the last comparison
         self._gone: dict[str, float] = {}  # entities whose resource has gone, and the end of their pause
         self._epoch = 0
-        self._quarantine: Aside | None = None
 
     async def work(self) -> None:
         """Lead until cancelled. Raises the errors of the log and of the claims."""
@@ -144,7 +145,7 @@ class Leader:
                 tasks.create_task(self._schedule())
                 tasks.create_task(self._compare())
                 for _ in range(self._settings.workers):
-                    tasks.create_task(self._worker())
+                    tasks.create_task(self._workers.work())
         finally:
             self._queue.close()
             self._metrics.stop()
@@ -160,14 +161,7 @@ class Leader:
             await self._claims.apply([(claim.id, None)], self._log.epoch, {}, self._epoch)
 
     async def _put_aside(self, claim: Claim, error: Exception) -> None:
-        await self._put_id_aside(claim.id, error)
-
-    async def _put_id_aside(self, id: str, error: Exception) -> None:
-        """Put an entity in quarantine. It is tried again when it changes, at each comparison and at the next start."""
-        _log.error("%s: is put in quarantine", id, exc_info=error)
-        if self._quarantine is None:
-            self._quarantine = await Aside.open(self._log, RESOURCES)
-        await self._quarantine.put(id, described(error))
+        await self._quarantine.put(claim.id, error)
 
     # ---- the consumer
 
@@ -270,7 +264,7 @@ class Leader:
         commands = await run_isolated(changed, decide, put_aside)
         await self._log.publish([command for command in commands if command is not None])
 
-    # ---- the workers
+    # ---- what the workers and their edge ask for
 
     def _namespace(self, id: str) -> str:
         """Return the namespace of the entity's account; empty if nothing of the entity is known."""
@@ -288,49 +282,6 @@ class Leader:
         pause = self._settings.recreate_seconds * factor
         self._gone[id] = self._candidate.clock.monotonic() + pause
         self._queue.add_after(id, pause)
-
-    async def _worker(self) -> None:
-        while True:
-            id = await self._queue.get()
-            try:
-                await self._reconcile(id)
-            finally:
-                self._queue.done(id)
-
-    async def _reconcile(self, id: str) -> None:
-        began, failed = self._candidate.clock.monotonic(), True
-        try:
-            await ensure_leader(self._leadership)
-            requeue_after = await self._edge.reconcile(id, self._candidate.clock.now())
-        except (ApiError, NotYet) as error:
-            # Once per series of failures: an API server that is away for an hour would fill the log.
-            level = logging.WARNING if not self._queue.failures(id) else logging.DEBUG
-            _log.log(level, "%s: trying again: %s", id, error)
-            self._retry(id)
-        except (
-            Exception
-        ) as error:  # the outermost edge: a defect that one entity meets must not stop the others
-            if is_engine_failure(error):
-                raise
-            # One failure may be a moment's; as many in a row are the entity's own, and an administrator has to know.
-            if self._queue.failures(id) == DEFECTS:
-                await self._put_id_aside(id, error)
-            else:
-                _log.error("%s: a defect; trying again", id, exc_info=error)
-            self._retry(id)
-        else:
-            failed = False
-            self._queue.forget(id)
-            if self._quarantine is not None:
-                await self._quarantine.clear(id)
-            if requeue_after is not None:
-                self._queue.add_after(id, requeue_after)
-        seconds = self._candidate.clock.monotonic() - began
-        self._metrics.reconciliations.count(CONSUMER, seconds, failed=failed)
-
-    def _retry(self, id: str) -> None:
-        self._metrics.retries.inc()
-        self._queue.retry(id)
 
     async def claim(self, id: str) -> Claim | None:
         return (await self._claims.known([id])).get(id)
