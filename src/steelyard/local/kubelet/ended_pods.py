@@ -14,7 +14,7 @@ class EndedPods:
 
     def __init__(self) -> None:
         self._versions: dict[str, tuple[str, str]] = {}
-        """By uid: the latest resourceVersion known, and that of which the watch told last."""
+        """Latest known resourceVersion and that of which the watch told last, by uid."""
 
     def add(self, uid: str, known: str, watched: str) -> None:
         """Remember a Pod whose worker has nothing to do any more."""

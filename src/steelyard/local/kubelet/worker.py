@@ -78,7 +78,7 @@ class PodWorker:
         self.events = node.events
         self.pod, self.gone = pod, False
         self.is_idle = False
-        """Whether the Pod has ended, the API shows it, and nothing is to be done before it changes again."""
+        """True once the Pod has ended, the API shows it, and nothing is to be done before it changes again."""
         self._heard = _version(pod)  # the version that the watch told of last
         self.uid: str = pod["metadata"]["uid"]
         self.wake = asyncio.Event()
