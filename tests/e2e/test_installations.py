@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.conftest import ROOT
 from tests.interface.command_line import commands
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 CALLER = Path(__file__).parent / "call_commands.py"
 ID = "0" * 32
 RUN = f"eval run prompts.jsonl --model m --url http://127.0.0.1:9/v1 --wait-for-server 1s --output {ID}"

@@ -15,7 +15,7 @@ from tests.engines.build import Missing
 from tests.interface.python_names import PUBLIC
 from tests.versions.interpreters import OTHERS, RUNNING, VERSIONS, interpreter
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

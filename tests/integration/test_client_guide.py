@@ -27,7 +27,7 @@ def test_the_guides_examples_work(machine: Machine, tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -61,7 +61,7 @@ def _source(client: Client, place: Place, **fields: Any) -> str:
     return made.id
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_dataset_is_made_of_what_the_hub_has(machine: Machine, hub: Place, tmp_path: Path) -> None:
     hub.croissant = {
         "@type": "sc:Dataset",
@@ -74,7 +74,7 @@ def test_a_dataset_is_made_of_what_the_hub_has(machine: Machine, hub: Place, tmp
         dataset = client.datasets.create(
             account=ACCOUNT, name="train", dataSource=source, files=["data/train.jsonl"]
         )
-        client.datasets.wait(dataset.id, timeout=300)
+        client.datasets.wait(dataset.id, timeout=600)
         assert client.datasources.get(source).status == "Ready"
         client.datasources.download(source, tmp_path / "source")
         assert (tmp_path / "source/data/train.jsonl").read_bytes() == ROWS
@@ -90,19 +90,19 @@ def test_a_dataset_is_made_of_what_the_hub_has(machine: Machine, hub: Place, tmp
     assert any(path.endswith(f"resolve/{COMMIT}/data/train.jsonl") for path in hub.paths())
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_record_of_zenodo_is_fetched(machine: Machine, tmp_path: Path) -> None:
     with zenodo_server({"test.csv": FILES["data/test.csv"]}) as zenodo, machine.client() as client:
         source = client.datasources.create(
             account=ACCOUNT, name="rows", sourceKind="zenodo", source=f"{zenodo.origin}/records/{RECORD}"
         )
         dataset = client.datasets.create(account=ACCOUNT, name="test", dataSource=source.id)
-        client.datasets.wait(dataset.id, timeout=300)
+        client.datasets.wait(dataset.id, timeout=600)
         (path,) = client.datasets.download(dataset.id, tmp_path / "dataset")
     assert pq.read_table(path).to_pylist() == [{"_index_": 0, "question": "how?", "label": 1}]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_what_cannot_be_fetched_is_told_and_fails_what_waits_for_it(machine: Machine, hub: Place) -> None:
     hub.branches = {"main": "e" * 40}
     hub.files = {}
@@ -110,7 +110,7 @@ def test_what_cannot_be_fetched_is_told_and_fails_what_waits_for_it(machine: Mac
         source = _source(client, hub)
         dataset = client.datasets.create(account=ACCOUNT, name="none", dataSource=source)
         with pytest.raises(WorkflowFailed):
-            client.datasets.wait(dataset.id, timeout=300)
+            client.datasets.wait(dataset.id, timeout=600)
         failed = client.datasources.get(source)
         assert (failed.status, failed.reason) == ("Error", "FetchFailed")
         assert "no file" in (failed.message or "")
@@ -118,7 +118,7 @@ def test_what_cannot_be_fetched_is_told_and_fails_what_waits_for_it(machine: Mac
         assert (waiting.status, waiting.reason) == ("Error", "FailedDependency")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_an_address_that_the_settings_do_not_allow_is_not_called(machine: Machine) -> None:
     with machine.client() as client:
         with pytest.raises(Invalid, match=r"egress\.sources"):
@@ -128,10 +128,10 @@ def test_an_address_that_the_settings_do_not_allow_is_not_called(machine: Machin
         # Zenodo itself is taken, as is the hub, for which a mirror may stand; the step calls only what is allowed.
         made = client.datasources.create(account=ACCOUNT, name="rows", sourceKind="zenodo", source="7002")
         with pytest.raises(WorkflowFailed, match=r"egress\.sources"):
-            client.datasources.wait(made.id, timeout=300)
+            client.datasources.wait(made.id, timeout=600)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_gated_dataset_is_fetched_by_a_token_that_nothing_keeps(
     machine: Machine, mirror: Place, tmp_path: Path
 ) -> None:
@@ -139,10 +139,10 @@ def test_a_gated_dataset_is_fetched_by_a_token_that_nothing_keeps(
     with machine.client() as client:
         refused = client.datasources.create(request)
         with pytest.raises(WorkflowFailed, match=r"needs a token, which secrets\.source names"):
-            client.datasources.wait(refused.id, timeout=300)
+            client.datasources.wait(refused.id, timeout=600)
         client.secrets.set(ACCOUNT, "hub-token", TOKEN)
         made = client.datasources.create(request, secrets={"source": "hub-token"})
-        ready = client.datasources.wait(made.id, timeout=300)
+        ready = client.datasources.wait(made.id, timeout=600)
         client.datasources.download(made.id, tmp_path / "source")
         assert TOKEN not in ready.dump_json()
         assert TOKEN not in str(client.datasources.logs(made.id))
@@ -152,7 +152,7 @@ def test_a_gated_dataset_is_fetched_by_a_token_that_nothing_keeps(
     assert not [path for path, content in kept.items() if TOKEN.encode() in content]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_source_that_is_deleted_while_it_is_fetched_is_stopped_and_fails_what_waits_for_it(
     machine: Machine, hub: Place
 ) -> None:
@@ -162,20 +162,20 @@ def test_a_source_that_is_deleted_while_it_is_fetched_is_stopped_and_fails_what_
         with machine.client() as client:
             source = _source(client, hub)
             dataset = client.datasets.create(account=ACCOUNT, name="late", dataSource=source)
-            assert hub.store.halfway.wait(240), "the large file was never asked for"
+            assert hub.store.halfway.wait(600), "the large file was never asked for"
             assert client.datasets.get(dataset.id).status == "Created"
             message = client.datasources.delete(source).message or ""
             assert "is being stopped" in message
             assert dataset.id in message
             with pytest.raises(WorkflowFailed):
-                client.datasets.wait(dataset.id, timeout=300)
+                client.datasets.wait(dataset.id, timeout=600)
             failed = client.datasets.get(dataset.id)
             assert (failed.status, failed.reason) == ("Error", "DataSourceMissing")
     finally:
         hub.store.hold.set()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_a_step_that_is_killed_begins_again_where_it_was_and_nothing_half_done_is_sealed(
     tmp_path: Path,
 ) -> None:
@@ -183,7 +183,7 @@ def test_a_step_that_is_killed_begins_again_where_it_was_and_nothing_half_done_i
         assert hub.store is not None
         hub.store.hold = threading.Event()
         first = _step(tmp_path, hub)
-        assert hub.store.halfway.wait(120), "the large file was never asked for"
+        assert hub.store.halfway.wait(600), "the large file was never asked for"
         first.kill()
         first.wait()
         output = tmp_path / "out"
@@ -191,7 +191,7 @@ def test_a_step_that_is_killed_begins_again_where_it_was_and_nothing_half_done_i
         assert not (output / "z.jsonl").exists()
         assert not (output / ".steelyard/manifest.json").exists()
         hub.store.hold.set()
-        assert _step(tmp_path, hub).wait(120) == 0
+        assert _step(tmp_path, hub).wait(600) == 0
         asked = [path for path in hub.paths() if path.endswith("a.csv")]
     assert (output / "z.jsonl").read_bytes() == ROWS
     manifest = json.loads((output / ".steelyard/manifest.json").read_bytes())

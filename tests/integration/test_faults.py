@@ -13,7 +13,7 @@ from tests.integration.manifests import check_output, make_evaluation, output_fo
 
 ROWS = 300
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ def status(client: Client, made: small.Small) -> str:
     return client.evaluations.get(made.evaluation).status
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 async def test_an_evaluation_goes_on_when_there_is_room_again(
     full_machine: Machine, disk: Disk, tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ from tests.integration.conftest import Machine, processes_of
 from tests.integration.small import ACCOUNT
 
 ROWS = 120
-SECONDS = 180.0
+SECONDS = 600.0
 PROGRAM = "steelyard.steps.hosted_model"
 
 pytestmark = pytest.mark.e2e

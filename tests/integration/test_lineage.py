@@ -142,7 +142,7 @@ def test_each_run_is_told_with_what_it_reads_and_writes(
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(1200)
 def test_a_receiver_that_is_away_is_in_nobodys_way(machine: Machine, tmp_path: Path) -> None:
     settings = tmp_path / "steelyard.toml"
     settings.write_text('[telemetry]\nopenlineage_url = "http://127.0.0.1:9"\n')

@@ -30,7 +30,7 @@ def steelyard(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_the_demo_ends_in_two_audits_that_are_compared(machine: Machine) -> None:
     done = steelyard("demo", "--display", "plain", folder=machine.state.path)
     assert done.returncode == 0, done.stdout + done.stderr

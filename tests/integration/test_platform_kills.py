@@ -78,7 +78,7 @@ async def tell_with_kills(
     """Tell the story with kills to a machine that is up; return how many fell into it, at most `most`."""
     kills = 0
     with machine.client(tries=30) as client, machine.client(tries=30) as editor:
-        story = Story(client, NoDisplay(), timeout=240)
+        story = Story(client, NoDisplay(), timeout=900)
         telling = asyncio.create_task(asyncio.to_thread(story.run, digits))
         editing = asyncio.create_task(asyncio.to_thread(edit_labels, editor, telling))
         while kills < most:
@@ -157,7 +157,7 @@ async def check_jobs(machine: Machine, before: Sequence[Json] = (), times: int =
     return jobs
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 async def test_five_kills_while_the_story_is_told(machine: Machine, tmp_path: Path) -> None:
     await kill_while_stories_are_told(machine, tmp_path, 5)
 

@@ -16,7 +16,7 @@ HISTORIES: dict[str, Callable[[], Sequence[Message]]] = {
 }
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("history", HISTORIES)
 async def test_embedded_pairs_hold_the_same(history: str, tmp_path: Path) -> None:
     numbers = count()

@@ -9,7 +9,7 @@ from steelyard.settings import load
 from tests.integration.retention import check_days, live_through
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("busy", [True, False], ids=["a busy platform", "a quiet platform"])
 async def test_what_is_deleted_leaves_every_place_in_its_time(tmp_path: Path, busy: bool) -> None:
     prepare(StateDir(tmp_path))

@@ -27,7 +27,7 @@ from tests.integration.conftest import Machine
 from tests.integration.contents import contents
 from tests.integration.http_server import QuietHandler, http_server
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 TOKEN = "hf_Qz7distinctiveTokenOfThisTest4Kx"
 COMMIT = "c" * 40
@@ -124,7 +124,7 @@ def create_model(client: Client, name: str = "gated") -> Model:
 
 def steelyard(*arguments: str, folder: Path, text: str = "") -> str:
     command = [sys.executable, "-m", "steelyard.cli.main", *arguments, "--state-dir", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, input=text)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, input=text)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
@@ -159,7 +159,7 @@ def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
 
 async def until_no_secrets(machine: Machine) -> None:
     """Wait until the account's namespace holds no Secret: the workflows have stopped."""
-    async with asyncio.timeout(120), machine.cluster() as cluster:
+    async with asyncio.timeout(600), machine.cluster() as cluster:
         while True:
             if not (await cluster.list(SECRETS, namespace_of(ACCOUNT))).items:
                 return
@@ -178,16 +178,16 @@ async def test_a_gated_model_is_fetched_and_its_token_is_found_nowhere(
         said = steelyard("secret", "set", "hub-token", "--account", ACCOUNT, folder=state, text=f"{TOKEN}\n")
         said += steelyard("secret", "list", "--account", ACCOUNT, "-o", "json", folder=state)
         first = create_model(client)
-        client.models.wait(first.id, timeout=120)
+        client.models.wait(first.id, timeout=600)
         # The next workflow uses the new value; the hub takes no other.
         hub.token = tokens[1]
         client.secrets.set(ACCOUNT, "hub-token", tokens[1])
         second = create_model(client, "again")
-        client.models.wait(second.id, timeout=120)
+        client.models.wait(second.id, timeout=600)
         client.secrets.set(ACCOUNT, "hub-token", tokens[2])
         third = create_model(client, "refused")
         with pytest.raises(WorkflowFailed, match="the hub refuses the token") as failure:
-            client.models.wait(third.id, timeout=120)
+            client.models.wait(third.id, timeout=600)
         said += str(failure.value)
         for model in (first, second, third):
             said += steelyard("describe", "model", model.id, folder=state)
@@ -213,7 +213,7 @@ async def test_a_gated_model_is_fetched_and_its_token_is_found_nowhere(
 
 def until_waiting(client: Client, id: str) -> Model:
     """The model, once it says what it waits for."""
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while (model := client.models.get(id)).reason is None:
         assert time.monotonic() < until, model
         time.sleep(0.1)
@@ -250,7 +250,7 @@ def test_a_deleted_secret_is_waited_for_and_read_again_with_a_rotated_key(
     with machine.client() as client:
         assert client.secrets.set(ACCOUNT, "other", TOKEN).fingerprint == other.fingerprint
         client.secrets.set(ACCOUNT, "hub-token", TOKEN)
-        client.models.wait(model.id, timeout=120)
+        client.models.wait(model.id, timeout=600)
 
 
 async def test_the_image_of_a_private_registry_is_pulled_with_a_secret(machine: Machine) -> None:
@@ -267,10 +267,10 @@ async def test_the_image_of_a_private_registry_is_pulled_with_a_secret(machine: 
             interface={"endpoint": "predict", "outputSchema": {"arrowSchema": "AAAA"}},
             secrets={"imagePull": "registry"},
         )
-        client.inferenceservices.wait(service.id, timeout=120)
+        client.inferenceservices.wait(service.id, timeout=600)
         made = client.inferencesessions.create(account=ACCOUNT, inferenceService=service.id)
         session = made.inferencesession.id
-        client.inferencesessions.wait(session, timeout=120)
+        client.inferencesessions.wait(session, timeout=600)
         async with machine.cluster() as cluster:
             (secret,) = (await cluster.list(SECRETS, namespace_of(ACCOUNT))).items
             (deployment,) = (await cluster.list(DEPLOYMENTS, namespace_of(ACCOUNT))).items

@@ -31,7 +31,7 @@ lease_seconds = 2
 SERVICES = ("aggregator", "view-sink", "backup-sink", "reaper")
 REPLICAS = (1, 2)
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 
 class Processes:

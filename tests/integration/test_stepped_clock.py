@@ -62,7 +62,7 @@ async def test_every_process_of_a_machine_sees_the_step(machine: Machine, clock:
     assert abs(parse_time(before["metadata"]["creationTimestamp"]) - now) < NEAR, "it stood where it should"
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 async def test_an_evaluation_ends_well_though_the_clock_is_set(
     machine: Machine, clock: SteppedClock, tmp_path: Path
 ) -> None:

@@ -182,7 +182,7 @@ def pause(seconds: float) -> None:
 FAULTS: tuple[Fault, ...] = (kill, kill, fill, step_the_clock, step_the_clock, freeze, lose_a_file)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("number", range(ROUNDS))
 async def test_the_story_ends_well_whatever_befalls_the_machine(
     place: Place, digits: Digits, tmp_path: Path, number: int

@@ -14,7 +14,7 @@ from steelyard.types import Json
 from tests.integration.conftest import Machine, is_true
 from tests.integration.test_operator_kills import process
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 LEADS = f"leads {LEASE}"
 
 

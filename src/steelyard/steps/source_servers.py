@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content[start:middle])
         if self.place.hold is not None:
             self.place.halfway.set()
-            self.place.hold.wait(60)
+            self.place.hold.wait(600)
         self.wfile.write(content[middle:])
 
     def _head(self, status: int, length: int, headers: Mapping[str, str]) -> None:

@@ -159,7 +159,7 @@ async def test_a_member_that_stalls_longer_than_its_session_doubles_nothing(log:
     await check(log, 10, 8)
 
 
-@pytest.mark.timeout(480)
+@pytest.mark.timeout(1800)
 async def test_what_was_confirmed_survives_the_death_of_each_broker_in_turn(url: str) -> None:
     """Brokers of the test's own: two of three go on, and the third catches up."""
     with kafka() as cluster:

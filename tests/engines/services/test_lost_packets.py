@@ -68,7 +68,7 @@ def services(cuts: Cuts, networks: Networks) -> Iterator[dict[str, Service]]:
         yield services
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 async def test_the_story_is_told_while_packets_are_lost(
     machine: Served, networks: Networks, cuts: Cuts, tmp_path: Path
 ) -> None:

@@ -33,7 +33,7 @@ def settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 def steelyard(*arguments: str | Path) -> str:
     command = [sys.executable, "-m", "steelyard.cli.main", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
 
@@ -43,7 +43,7 @@ async def archive(settings: Settings) -> None:
         await back_up(opened.log, opened.backup)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_there_and_back(settings_file: Path, tmp_path: Path) -> None:
     here, there, back = tmp_path / "here", tmp_path / "there", tmp_path / "back"
     prepare(StateDir(here))

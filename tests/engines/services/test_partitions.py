@@ -89,7 +89,7 @@ async def cut_off(machine: Served, ways: Sequence[Cut], seconds: float) -> Count
     return answers
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 async def test_the_story_is_told_while_an_engine_is_cut_off(
     machine: Served, proxies: Proxies, tmp_path: Path
 ) -> None:

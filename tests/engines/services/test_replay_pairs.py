@@ -36,7 +36,7 @@ def documents() -> Iterator[str]:
             yield service.address
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("history", HISTORIES)
 async def test_every_pair_holds_the_same(history: str, brokers: str, documents: str, tmp_path: Path) -> None:
     numbers = count()

@@ -191,7 +191,7 @@ def made(request: pytest.FixtureRequest) -> Iterator[Network]:
         yield made
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seconds", [12.0, pytest.param(60.0, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("connect", ENGINES.values(), ids=ENGINES)
 async def test_every_kind_of_request_is_answered_again_soon(

@@ -24,7 +24,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process
             yield running
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 async def test_several_of_each_on_servers_lose_and_double_nothing(running: Processes) -> None:
     ids = await write_with_faults(running, seed=1, count=10, rounds=8)
     first = running.settings.read_text().splitlines()[0]

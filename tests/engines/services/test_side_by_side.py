@@ -84,7 +84,7 @@ def left(folder: Path, folders: Mapping[str, Path]) -> list[str]:
     return processes_of(folder) + files + [str(path) for path in folders.values() if path.exists()]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_two_runs_share_nothing_and_nothing_stays_of_one_that_is_killed(tmp_path: Path) -> None:
     with run(tmp_path / "one") as one, run(tmp_path / "other") as other:
         assert set(one.folders).isdisjoint(other.folders)

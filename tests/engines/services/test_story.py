@@ -56,7 +56,7 @@ def test_engines_are_checked_and_made_ready(machine: Served, services: dict[str,
     services["postgresql"].start()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "first",
     [
