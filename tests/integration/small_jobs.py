@@ -63,7 +63,7 @@ def finished(training: Any, kind: str, name: str, *conditions: str) -> Any:
     )
 
 
-def eventually(holds: Callable[[], object], what: str, seconds: float = 30) -> None:
+def eventually(holds: Callable[[], object], what: str, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, what

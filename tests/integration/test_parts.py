@@ -51,7 +51,7 @@ class Parts:
             kubelet = run_kubelet(self.cluster, self.config, stop=self.stop, slept=self.slept, now=self.now)
             group.create_task(kubelet)
 
-    async def until(self, holds: Callable[[], Any], seconds: float = 20) -> None:
+    async def until(self, holds: Callable[[], Any], seconds: float = 60) -> None:
         async with asyncio.timeout(seconds):
             while not holds():  # noqa: ASYNC110  (the parts do it)
                 await asyncio.sleep(0.01)
