@@ -180,6 +180,10 @@ class Edge:
             raise NotYet(str(lack)) from lack
         except ForeignSecret as conflict:
             raise Unresolvable("NameConflict", str(conflict)) from conflict
+        except NotFound:
+            # Somebody has deleted the namespace, whichever of its objects was to be made.
+            self._namespaces.forget(claim.account)
+            raise
         except _TRANSIENT:
             raise
         except ApiError as refusal:
@@ -196,9 +200,6 @@ class Edge:
         except AlreadyExists:
             # An earlier attempt made it and died before it could report, or another entity's resource has the name.
             await self._check_own(claim)
-        except NotFound:
-            self._namespaces.forget(claim.account)  # somebody has deleted it
-            raise
         except ApiError as refusal:
             # Only what no repeat can mend fails the entity; a quota or a webhook may change its mind.
             if refusal.status not in _INVALID:

@@ -13,9 +13,9 @@ from steelyard.accounts.database import Claim
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.accounts.secrets import SecretUnreadable
-from steelyard.kube.errors import Unreachable
+from steelyard.kube.errors import NotFound, Unreachable
 from steelyard.kube.memory import Crash, CrashAt
-from steelyard.kube.resource import MODELS, SECRETS, Resource
+from steelyard.kube.resource import MODELS, NAMESPACES, SECRETS, Resource
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.names import namespace_of
 from steelyard.services.orchestrator.cache import ResourceCache, slim
@@ -329,4 +329,29 @@ async def test_an_entity_waits_for_its_secret_and_goes_on_when_it_is_set(bench: 
         return (await status(bench, "m1"))[0] == "Admitted"
 
     await until(admitted)
+    assert [value_of(secret) for secret in secrets(bench)] == [VALUE]
+
+
+async def test_a_namespace_deleted_by_hand_is_made_again_before_a_secret(bench: Bench) -> None:
+    """The double knows no namespaces: what the API would say of a missing one is said here."""
+    there, namespace = set[str](), namespace_of(ACCOUNT)
+
+    def check(verb: str, resource: Resource, name: str) -> None:
+        if verb == "create" and resource.kind in {"Model", "Secret"} and namespace not in there:
+            raise NotFound("namespaces not found")
+
+    def note(verb: str, resource: Resource, name: str) -> None:
+        if (verb, resource) == ("create", NAMESPACES):
+            there.add(name)
+
+    bench.cluster.before_call, bench.cluster.after_call = check, note
+    values_of(bench).values[ACCOUNT, "hub-token"] = VALUE
+    bench.start()
+    other = make_model("m2")
+    await bench.create(other)
+    await until(lambda: bench.resource(other) is not None)
+    bench.cluster.store.remove(NAMESPACES, namespace)
+    there.clear()
+    await bench.create(MODEL)
+    await until(lambda: bench.resource(MODEL) is not None)
     assert [value_of(secret) for secret in secrets(bench)] == [VALUE]
