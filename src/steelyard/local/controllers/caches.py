@@ -33,7 +33,7 @@ from steelyard.kube.resource import (
 )
 from steelyard.local.controllers import job
 from steelyard.local.controllers.adoption import orphan_keys, selector_key, selects
-from steelyard.local.controllers.sync import KINDS, Key, owner_of
+from steelyard.local.controllers.kinds import KINDS, Key, owner_of
 from steelyard.local.faults import Faults
 from steelyard.types import Json, mapping
 

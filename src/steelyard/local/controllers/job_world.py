@@ -5,8 +5,9 @@ from typing import Any
 
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import JOBS, PODS
+from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import edge, ended, make_job
-from steelyard.local.controllers.sync import JOB, sync
+from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
 KEY = ("default", "demo")

@@ -29,19 +29,8 @@ from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.claim import claim_key
 from steelyard.local.controllers.decision import LONGEST_WAIT, Event
-from steelyard.local.controllers.sync import (
-    CLAIM,
-    KINDS,
-    NEXT_BATCH,
-    Edge,
-    Key,
-    Kind,
-    owner_key,
-    owner_of,
-    say_failure,
-    sync,
-    sync_service,
-)
+from steelyard.local.controllers.kinds import CLAIM, KINDS, Key, Kind, owner_key, owner_of
+from steelyard.local.controllers.sync import NEXT_BATCH, Edge, say_failure, sync, sync_service
 from steelyard.local.controllers.sync_budget import sync_budget
 from steelyard.local.faults import Faults
 from steelyard.types import Json

@@ -6,8 +6,9 @@ from steelyard.kube.pods import is_ready, phase_of
 from steelyard.kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.deployment import REVISION, template_hash
+from steelyard.local.controllers.kinds import DEPLOYMENT, REPLICA_SET
 from steelyard.local.controllers.objects import TEMPLATE, edge, make_deployment
-from steelyard.local.controllers.sync import DEPLOYMENT, REPLICA_SET, sync
+from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
 KEY = ("default", "demo")

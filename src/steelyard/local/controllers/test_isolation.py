@@ -12,9 +12,10 @@ from steelyard.kube.resource import PODS, REPLICA_SETS, Resource
 from steelyard.local.controllers import job, replica_set
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import FIRST_BATCH, MOST_PODS, Event
+from steelyard.local.controllers.kinds import DEPLOYMENT, JOB, REPLICA_SET
 from steelyard.local.controllers.objects import StoreView, make_deployment, make_job
 from steelyard.local.controllers.run import Work, work, work_queue
-from steelyard.local.controllers.sync import DEPLOYMENT, JOB, REPLICA_SET, Edge
+from steelyard.local.controllers.sync import Edge
 from steelyard.local.faults import Faults
 from steelyard.types import Json
 

@@ -8,8 +8,9 @@ from steelyard.local.controllers import job_counts
 from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_policies import INDEX, format_indexes, parse_indexes
 from steelyard.local.controllers.job_world import ENDED, KEY, World
+from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import make_job
-from steelyard.local.controllers.sync import JOB, sync
+from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
 

@@ -7,8 +7,9 @@ from steelyard.kube.memory import Crash, CrashAt
 from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_world import ENDED, KEY, World
+from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import StoreView
-from steelyard.local.controllers.sync import JOB, Edge, sync
+from steelyard.local.controllers.sync import Edge, sync
 
 
 async def test_a_create_that_was_not_acknowledged_is_not_repeated_as_a_second_pod() -> None:

@@ -17,8 +17,9 @@ from steelyard.local.controllers.job_policies import (
     success_rule,
 )
 from steelyard.local.controllers.job_world import ENDED, KEY, World
+from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import make_job, make_pod
-from steelyard.local.controllers.sync import JOB, sync
+from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
 INDEXED: Json = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimit": 100}

@@ -8,7 +8,8 @@ from steelyard.kube.errors import Forbidden
 from steelyard.kube.resource import PODS, Resource
 from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_world import KEY, World
-from steelyard.local.controllers.sync import JOB, sync
+from steelyard.local.controllers.kinds import JOB
+from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
 

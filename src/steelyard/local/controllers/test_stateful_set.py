@@ -8,9 +8,10 @@ import pytest
 
 from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
 from steelyard.kube.resource import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
+from steelyard.local.controllers.kinds import STATEFUL_SET
 from steelyard.local.controllers.objects import TEMPLATE, edge
 from steelyard.local.controllers.stateful_set import POD_INDEX, REVISION
-from steelyard.local.controllers.sync import STATEFUL_SET, sync
+from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
 KEY = ("default", "web")

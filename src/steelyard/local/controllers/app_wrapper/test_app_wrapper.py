@@ -8,9 +8,10 @@ from steelyard.kube.resource import APP_WRAPPERS, CONFIG_MAPS, JOBS, PODS, RAY_C
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.app_wrapper.components import LABEL
 from steelyard.local.controllers.app_wrapper.settings import duration, settings_of
+from steelyard.local.controllers.kinds import APP_WRAPPER
 from steelyard.local.controllers.objects import edge, make_job, make_pod
 from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
-from steelyard.local.controllers.sync import APP_WRAPPER, sync
+from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
 KEY = ("default", "w")

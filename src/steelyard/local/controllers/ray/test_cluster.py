@@ -15,10 +15,11 @@ from steelyard.kube.resource import (
     Resource,
 )
 from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.kinds import RAY_CLUSTER
 from steelyard.local.controllers.objects import edge
 from steelyard.local.controllers.ray.cluster import decide
 from steelyard.local.controllers.ray.pods import start_command
-from steelyard.local.controllers.sync import RAY_CLUSTER, sync
+from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
 KEY = ("default", "demo")

@@ -7,12 +7,13 @@ import pytest
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
 from steelyard.kube.resource import JOBS, RAY_CLUSTERS, RAY_JOBS
+from steelyard.local.controllers.kinds import RAY_JOB
 from steelyard.local.controllers.objects import edge
 from steelyard.local.controllers.ray.dashboard import submission
 from steelyard.local.controllers.ray.job import SUBMISSION, invalid
 from steelyard.local.controllers.ray.submitter import command
 from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
-from steelyard.local.controllers.sync import RAY_JOB, sync
+from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
 KEY = ("default", "demo")
