@@ -144,6 +144,9 @@ class Leader:
                     await run_isolated(unfinished, self._begin_with, self._put_aside)
                 tasks.create_task(self._schedule())
                 tasks.create_task(self._compare())
+                # An earlier leader may have put them aside for a defect that this one no longer has.
+                for id in await self._quarantine.ids():
+                    self._queue.add(id)
                 for _ in range(self._settings.workers):
                     tasks.create_task(self._workers.work())
         finally:

@@ -10,6 +10,7 @@ from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings
 from steelyard.broker.log import STATE, Message
 from steelyard.broker.quarantine.administration import Quarantined, end_quarantine, quarantined
+from steelyard.broker.quarantine.marks import mark
 from steelyard.errors import EngineError
 from steelyard.services.orchestrator.admission import AdmissionContext, admissions
 from steelyard.services.orchestrator.exemptions import ExemptingLimits
@@ -83,6 +84,13 @@ async def test_a_look_that_fails_and_fails_puts_its_entity_aside_and_goes_on_try
     assert entry.reason.startswith("RecursionError")
     broken = False
     await admitted(bench, "m2")
+    await held(bench)
+
+
+async def test_what_an_earlier_leader_put_aside_is_tried_again_at_the_start(bench: Bench) -> None:
+    await bench.log.publish([mark("resources", "m2", b'{"reason":"KeyError","since":null,"waiting":0}')])
+    await held(bench, ("m2", "resources"))
+    bench.start()
     await held(bench)
 
 

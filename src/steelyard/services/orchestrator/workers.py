@@ -35,17 +35,24 @@ class Quarantine:
         self._log = log
         self._opened: Aside | None = None
 
+    async def ids(self) -> frozenset[str]:
+        """Return the entities in quarantine, those of earlier leaders among them."""
+        return (await self._aside()).keys
+
     async def put(self, id: str, error: Exception) -> None:
         """Put an entity in quarantine. It is tried again when it changes, at each comparison and at the next start."""
         _log.error("%s: is put in quarantine", id, exc_info=error)
-        if self._opened is None:
-            self._opened = await Aside.open(self._log, RESOURCES)
-        await self._opened.put(id, described(error))
+        await (await self._aside()).put(id, described(error))
 
     async def clear(self, id: str) -> None:
         """Take back the mark of an entity that was reconciled after all."""
         if self._opened is not None:
             await self._opened.clear(id)
+
+    async def _aside(self) -> Aside:
+        if self._opened is None:
+            self._opened = await Aside.open(self._log, RESOURCES)
+        return self._opened
 
 
 class Workers:
