@@ -153,10 +153,25 @@ async def test_failed_steps_run_again(tmp_path: Path) -> None:
             assert f"value: {run}" in await said(to, "describe", "pipelinerun", again.partition("/")[2])
         result = await steelyard(to, "rerun", "pipelinerun", "0" * 32, "--failed", "--step", "ask")
         assert "--step and --failed: give one of them" in str(result.exception)
-        result = await steelyard(to, "rerun", "evaluation", "0" * 32)
-        assert "evaluations have no run of a pipeline; these do: pipelineruns, submissions" in str(
-            result.exception
-        )
+        result = await steelyard(to, "rerun", "evaluation", "0" * 32, "--failed")
+        assert "--failed: evaluations have no steps" in str(result.exception)
+        result = await steelyard(to, "rerun", "team", "0" * 32)
+        assert "teams have no workflow to run again; these do: datasets, datasources" in str(result.exception)
+
+
+async def test_a_terminated_workflow_runs_again(tmp_path: Path) -> None:
+    async with served(tmp_path / "state") as to:
+        document = {"kind": "InferenceService", "account": "acme", **service()}
+        (tmp_path / "service.yaml").write_text(json.dumps(document))
+        made = await said(to, "create", "-f", str(tmp_path / "service.yaml"))
+        result = await steelyard(to, "rerun", "isvc", "service")
+        assert "is Created: terminate it before it runs again" in str(result.exception)
+        await said(to, "terminate", "isvc", "service")
+        again = await said(to, "rerun", "isvc", "service")
+        assert again.startswith("inferenceservices/")
+        assert again != made
+        shown = await said(to, "describe", "isvc", again.partition("/")[2])
+        assert f"value: {made.partition('/')[2]}" in shown
 
 
 async def test_an_organiser_approves_and_denies_a_team(tmp_path: Path) -> None:

@@ -15,13 +15,19 @@ from steelyard.api.http.routing import Route
 from steelyard.api.routes import routes
 from steelyard.api.settings import ApiSettings
 from steelyard.schema.account import Identity
+from steelyard.schema.entities import PLURALS
+from steelyard.schema.status import WITH_WORKFLOW
 from steelyard.types import Json
 from tests.platform_api.test_grants import ROUTES, Subject, name
 from tests.platform_api.world import World, grant, make_world
 
 LISTED = tuple(route for route in ROUTES if route.method != "WEBSOCKET")
 WITH_BODY = tuple(route for route in LISTED if route.request is not None)
-MAY_BE_EMPTY = {"POST /v0/inferencesessions/{id}/token", "PUT /v0/datasets/{id}/croissant"}
+MAY_BE_EMPTY = {
+    "POST /v0/inferencesessions/{id}/token",
+    "PUT /v0/datasets/{id}/croissant",
+    *(f"POST /v0/{PLURALS[kind]}/{{id}}/rerun" for kind in WITH_WORKFLOW),
+}
 """Every field of these bodies may be left out."""
 LIMIT = 4096
 _numbers = count()

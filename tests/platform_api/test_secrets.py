@@ -170,6 +170,22 @@ async def test_a_secret_that_is_not_there_is_named_by_its_field(world: World) ->
     assert "account acme has no secret hub-token" in response.json()["detail"]
 
 
+async def test_a_repeated_create_gets_its_entity_though_the_secret_was_deleted(world: World) -> None:
+    await world.admin.put(f"{PATH}/hub-token", json={"value": VALUE})
+    body, key = hub_model(secrets={"source": "hub-token"}), {"Idempotency-Key": "once"}
+    first = await world.admin.post("/models", json=body, headers=key)
+    assert first.status_code == 200
+    await world.admin.delete(f"{PATH}/hub-token")
+    # The first answer was lost on its way.
+    repeated = await world.admin.post("/models", json=body, headers=key)
+    assert (repeated.status_code, repeated.json()["id"]) == (200, first.json()["id"])
+    # The key is this request's alone, and a new request is checked.
+    other = await world.admin.post("/models", json={**body, "name": "other"}, headers=key)
+    assert (other.status_code, other.json()["field"]) == (422, "Idempotency-Key")
+    new = await world.admin.post("/models", json=body, headers={"Idempotency-Key": "another"})
+    assert (new.status_code, new.json()["field"]) == (422, "secrets.source")
+
+
 @pytest.mark.parametrize(
     ("secrets", "field"),
     [({"provider": "a"}, "secrets.provider"), ({"source": "A B"}, "secrets.source"), ("a", "secrets")],

@@ -256,6 +256,10 @@ class Outbox(Protocol):
         """Remove visible rows that came before then; of those with a key, which request it was stays known."""
         ...
 
+    async def accepted(self, account: str, idempotency_key: str) -> OutboxRow | None:
+        """The row of the first request with this key, until it expires."""
+        ...
+
     async def expired_request(self, account: str, idempotency_key: str) -> str | None:
         """The `request` of the row that has expired, where the key was given with one."""
         ...

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from steelyard.api.analyses.creation import measurement, safety_case
 from steelyard.api.analyses.routes import score_routes
@@ -15,7 +16,7 @@ from steelyard.api.concerns.creation import hazard, use_case
 from steelyard.api.croissant.routes import croissant_routes
 from steelyard.api.data_sources.creation import data_source
 from steelyard.api.datasets.creation import dataset, model, module
-from steelyard.api.entities.collection import Collection, Ending, Shown
+from steelyard.api.entities.collection import Collection, Completed, Ending, Shown
 from steelyard.api.entities.creation import Build
 from steelyard.api.evaluations.creation import evaluation
 from steelyard.api.families.creation import family
@@ -25,6 +26,7 @@ from steelyard.api.inference_services.creation import inference_service
 from steelyard.api.inference_services.spending import service_routes
 from steelyard.api.inference_sessions.creation import inference_session
 from steelyard.api.inference_sessions.routes import session_routes
+from steelyard.api.inference_sessions.sessions import with_token
 from steelyard.api.methods.creation import method
 from steelyard.api.pipelines.creation import pipeline
 from steelyard.api.pipelines.ending import end_run
@@ -32,9 +34,11 @@ from steelyard.api.pipelines.routes import run_routes
 from steelyard.api.pipelines.runs import pipeline_run
 from steelyard.api.reports.creation import report
 from steelyard.api.submissions.creation import submission
+from steelyard.api.submissions.ending import end_submission
 from steelyard.api.submissions.routes import submission_routes
 from steelyard.api.teams.creation import team
 from steelyard.api.teams.routes import team_routes
+from steelyard.schema.answers import InferenceSessionAndToken
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,10 @@ class Kind:
     """Routes that only this kind has."""
     own_creation: bool = False
     """True if the creation is one of these, too."""
+    completed: Completed | None = None
+    """Adds to the answer about a new entity what only its creator gets."""
+    answer: Any = None
+    """Type of the answer about a new entity, if it is not the entity's."""
     ending: Ending | None = None
     """Ends what an entity has created, when a client ends the entity."""
     shown: Shown | None = None
@@ -75,7 +83,8 @@ KINDS = (
         workflow=True,
         privileged=True,
         own_routes=session_routes,
-        own_creation=True,
+        completed=with_token,
+        answer=InferenceSessionAndToken,
     ),
     Kind("Evaluation", evaluation, downloads=True, workflow=True, privileged=True),
     Kind("Report", report, downloads=True, evidence=True, workflow=True),
@@ -98,5 +107,12 @@ KINDS = (
     ),
     Kind("Challenge", challenge, own_routes=challenge_routes, shown=shown_challenges),
     Kind("Team", team, own_routes=team_routes, own_creation=True),
-    Kind("Submission", submission, privileged=True, own_routes=submission_routes, own_creation=True),
+    Kind(
+        "Submission",
+        submission,
+        privileged=True,
+        own_routes=submission_routes,
+        own_creation=True,
+        ending=end_submission,
+    ),
 )

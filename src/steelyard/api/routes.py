@@ -42,6 +42,8 @@ def _kind_routes(kind: Kind) -> Iterator[Route]:
         build=kind.build,
         privileged=kind.privileged,
         place=kind.path,
+        completed=kind.completed,
+        answer=kind.answer,
         ending=kind.ending,
         shown=kind.shown,
     )

@@ -1,45 +1,77 @@
-"""`steelyard rerun`: runs a pipeline again, whole or single steps of it."""
+"""`steelyard rerun`: runs a workflow again, or a pipeline, whole or single steps of it."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.connection import KindArgument, PlatformOptions, collection_name, one_id, one_of
+from steelyard.cli.connection import (
+    TERMINATED,
+    WORKFLOWS,
+    KindArgument,
+    PlatformOptions,
+    collection_name,
+    one_id,
+    one_of,
+)
 from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
     from steelyard.client import Client
-
-AGAIN = frozenset({"pipelineruns", "submissions"})
+    from steelyard.schema.pipeline_run import PipelineRun
+    from steelyard.schema.submission import Submission
 
 
 @with_options
 def rerun(
     kind: KindArgument,
-    id: Annotated[str, typer.Argument(help="Id, or the beginning of one.")],
+    id: Annotated[str, typer.Argument(help="Id, the beginning of an id, or name.")],
     step: Annotated[
         list[str] | None,
-        typer.Option(help="Node that runs again, with those that need it. May be repeated. Default: all."),
+        typer.Option(
+            help="Node of a pipeline that runs again, with those that need it. May be repeated. Default: all."
+        ),
     ] = None,
     failed: Annotated[
-        bool, typer.Option("--failed", help="Run again the nodes that have not succeeded.")
+        bool, typer.Option("--failed", help="Run again the nodes of a pipeline that have not succeeded.")
     ] = False,
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Run a pipeline run, or a submission, again. The results of steps that do not run again are kept."""
+    """Run a workflow that has ended again, with the same request: a failed evaluation, a fetch that was terminated.
+
+    It prints the new entity, whose annotation steelyard/rerun-of has the id of the earlier one. Of a pipeline run or a
+    submission, single steps may run again; the results of the others are kept.
+    """
     from steelyard.errors import UsageError
 
     if step and failed:
         raise UsageError("--step and --failed: give one of them")
-    plural = one_of(collection_name(kind), AGAIN, "run of a pipeline")
+    plural = one_of(collection_name(kind), TERMINATED, "workflow to run again")
+    if plural in WORKFLOWS and (step or failed):
+        raise UsageError(
+            f"{'--failed' if failed else '--step'}: {plural} have no steps; pipelineruns and submissions do"
+        )
     with platform.connect() as client:
-        before = getattr(client, plural).get(one_id(client, plural, id))
-        run = before.id if plural == "pipelineruns" else before.pipelineRun
-        steps = _unsuccessful(client, run) if failed else step
-        fields = {"account": before.account, **({"steps": steps} if steps else {})}
-        again = client.pipelineruns.rerun if plural == "pipelineruns" else client.submissions.resubmit
-        typer.echo(f"{plural}/{again(before.id, **fields).id}")
+        before = one_id(client, plural, id)
+        if plural in WORKFLOWS:
+            made = getattr(client, plural).rerun(before)
+            # The answer to a new session holds its token beside it.
+            again = getattr(made, "inferencesession", made)
+        else:
+            again = _pipeline_again(client, plural, before, step, failed=failed)
+        typer.echo(f"{plural}/{again.id}")
+
+
+def _pipeline_again(
+    client: "Client", plural: str, id: str, step: list[str] | None, *, failed: bool
+) -> "PipelineRun | Submission":
+    before = getattr(client, plural).get(id)
+    run = before.id if plural == "pipelineruns" else before.pipelineRun
+    steps = _unsuccessful(client, run) if failed else step
+    fields = {"account": before.account, **({"steps": steps} if steps else {})}
+    if plural == "pipelineruns":
+        return client.pipelineruns.rerun(id, **fields)
+    return client.submissions.resubmit(id, **fields)
 
 
 def _unsuccessful(client: "Client", run: str) -> list[str]:

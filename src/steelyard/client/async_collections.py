@@ -104,6 +104,9 @@ class AsyncCollection(Generic[E]):
     async def terminate(self, id: str) -> Status:
         return await self._transport.send(self._calls.terminate(id))
 
+    async def rerun(self, id: str, *, idempotency_key: str | None = None) -> E:
+        return await self._transport.send(self._calls.rerun(id, {}, idempotency_key))
+
     async def wait(
         self, id: str, *, timeout: float = WAIT_SECONDS, on_change: Callable[[E], None] | None = None
     ) -> E:
@@ -189,6 +192,11 @@ class AsyncInferenceSessions(AsyncCollection[InferenceSession]):
         self, request: Request = None, *, idempotency_key: str | None = None, **fields: Any
     ) -> InferenceSessionAndToken:
         return await self._transport.run(self._flows.session(request, fields, idempotency_key))
+
+    async def rerun(  # type: ignore[override]  # a session comes with its token
+        self, id: str, *, idempotency_key: str | None = None
+    ) -> InferenceSessionAndToken:
+        return await self._transport.run(self._flows.session_again(id, idempotency_key))
 
     async def ready(self, id: str) -> bool:
         return await self._transport.run(self._flows.ready(id))

@@ -105,6 +105,9 @@ class Calls(Generic[E]):
     def terminate(self, id: str) -> Call[Status]:
         return Call("PUT", self.of(id, "terminate"), Status, headers=keyed())
 
+    def rerun(self, id: str, fields: Fields, key: str | None) -> Call[E]:
+        return post(self.of(id, "rerun"), self.entity, body_of(None, fields), key)
+
     def label(self, id: str, labels: Mapping[str, str | None]) -> Call[None]:
         body = {"labels": dict(labels)}
         return Call("PATCH", self.of(id, "labels"), type(None), json=body, headers=keyed())
@@ -163,9 +166,6 @@ class Calls(Generic[E]):
         path = f"/pipelines/{quote(str(body.get('pipeline', '')), safe='')}/runs"
         return post(path, self.entity, body, key)
 
-    def rerun(self, id: str, fields: Fields, key: str | None) -> Call[E]:
-        return post(self.of(id, "rerun"), self.entity, body_of(None, fields), key)
-
     def run_status(self, id: str) -> Call[PipelineRunStatus]:
         return Call("GET", self.of(id, "status"), PipelineRunStatus)
 
@@ -178,6 +178,9 @@ class Calls(Generic[E]):
         self, request: Request, fields: Fields, key: str | None
     ) -> Call[InferenceSessionAndToken]:
         return post(self.path, InferenceSessionAndToken, body_of(request, fields), key)
+
+    def rerun_session(self, id: str, key: str | None) -> Call[InferenceSessionAndToken]:
+        return post(self.of(id, "rerun"), InferenceSessionAndToken, {}, key)
 
     def ready(self, id: str) -> Call[object]:
         return Call("GET", self.of(id, "ready"), object)

@@ -91,6 +91,14 @@ class Collection(Generic[E]):
         """End the entity's workflow."""
         return self._transport.send(self._calls.terminate(id))
 
+    def rerun(self, id: str, *, idempotency_key: str | None = None) -> E:
+        """Run a workflow that has ended again: return a new entity of the same request, which names the earlier one.
+
+        The account's rights and quotas count as for `create`, and so does an `idempotency_key`. Raises Conflict before
+        the end, and for files that a client has uploaded.
+        """
+        return self._transport.send(self._calls.rerun(id, {}, idempotency_key))
+
     def wait(
         self, id: str, *, timeout: float = WAIT_SECONDS, on_change: Callable[[E], None] | None = None
     ) -> E:
@@ -213,6 +221,12 @@ class InferenceSessions(Collection[InferenceSession]):
     ) -> InferenceSessionAndToken:
         """Start a session; the answer has a token that counts for it alone."""
         return self._transport.run(self._flows.session(request, fields, idempotency_key))
+
+    def rerun(  # type: ignore[override]  # a session comes with its token
+        self, id: str, *, idempotency_key: str | None = None
+    ) -> InferenceSessionAndToken:
+        """Start a session like one that has ended, for as long as that was to last."""
+        return self._transport.run(self._flows.session_again(id, idempotency_key))
 
     def ready(self, id: str) -> bool:
         """Return whether a replica answers."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from steelyard.client.call import Call
 from steelyard.client.calls import Calls, Fields, Request
 from steelyard.client.errors import (
     BadFiles,
@@ -179,7 +180,13 @@ class Flows(Generic[E]):
     # ---- inference sessions
 
     def session(self, request: Request, fields: Fields, key: str | None) -> Flow[InferenceSessionAndToken]:
-        session = yield from ask(self.calls.create_session(request, fields, key))
+        return (yield from self._started(self.calls.create_session(request, fields, key)))
+
+    def session_again(self, id: str, key: str | None) -> Flow[InferenceSessionAndToken]:
+        return (yield from self._started(self.calls.rerun_session(id, key)))
+
+    def _started(self, call: Call[InferenceSessionAndToken]) -> Flow[InferenceSessionAndToken]:
+        session = yield from ask(call)
         self.tokens[session.inferencesession.id] = session.token
         return session
 

@@ -84,7 +84,7 @@ _OF_THE_OUTBOX = st.one_of(
     st.tuples(st.just("in_doubt"), st.sampled_from(["r", "s"]), _SECONDS, _SERVERS),
     st.tuples(st.just("sent"), _COMMANDS, st.integers(0, 9)),
     st.tuples(st.just("expire"), _SECONDS),
-    st.tuples(st.just("expired_request"), st.sampled_from(["k", "l"])),
+    st.tuples(st.sampled_from(["accepted", "expired_request"]), st.sampled_from(["k", "l"])),
     st.tuples(st.sampled_from(["unsent", "pending", "sent_rows"])),
 )
 _OF_CLAIMS = st.one_of(
@@ -244,6 +244,9 @@ class _Database:
 
     async def expire(self, seconds: int) -> Outcome:
         return await self._outbox.expire(NOW + timedelta(seconds=seconds))
+
+    async def accepted(self, key: str) -> Outcome:
+        return await self._outbox.accepted("a", key)
 
     async def expired_request(self, key: str) -> Outcome:
         return await self._outbox.expired_request("a", key)

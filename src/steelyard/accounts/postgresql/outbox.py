@@ -169,6 +169,10 @@ class PostgresOutbox:
 
         return await self._database.write(remove)
 
+    async def accepted(self, account: str, idempotency_key: str) -> OutboxRow | None:
+        where = "account = :account AND idempotency_key = :key"
+        return next(iter(await self._select(where, {"account": account, "key": idempotency_key})), None)
+
     async def expired_request(self, account: str, idempotency_key: str) -> str | None:
         query = "SELECT request FROM outbox_keys WHERE account = :account AND idempotency_key = :key"
 

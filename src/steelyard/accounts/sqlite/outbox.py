@@ -185,6 +185,9 @@ class SqliteOutbox:
 
         return await self._database.write(remove)
 
+    async def accepted(self, account: str, idempotency_key: str) -> OutboxRow | None:
+        return self._database.read_now(lambda connection: _first_of_key(connection, account, idempotency_key))
+
     async def expired_request(self, account: str, idempotency_key: str) -> str | None:
         query = "SELECT request FROM outbox_keys WHERE account = ? AND idempotency_key = ?"
         row = self._database.read_now(
@@ -194,13 +197,20 @@ class SqliteOutbox:
 
 
 def _earlier(connection: sqlite3.Connection, row: OutboxRow, window: float) -> OutboxRow | None:
-    values: tuple[str | float, ...] = (row.account, row.request, row.created.timestamp() - window)
-    where = "account = ? AND request = ? AND created > ? AND answered = 2 AND idempotency_key IS NULL"
     if row.idempotency_key is not None:
-        where, values = "account = ? AND idempotency_key = ?", (row.account, row.idempotency_key)
+        return _first_of_key(connection, row.account, row.idempotency_key)
+    where = "account = ? AND request = ? AND created > ? AND answered = 2 AND idempotency_key IS NULL"
+    return _first(connection, where, (row.account, row.request, row.created.timestamp() - window))
+
+
+def _first_of_key(connection: sqlite3.Connection, account: str, key: str) -> OutboxRow | None:
+    return _first(connection, "account = ? AND idempotency_key = ?", (account, key))
+
+
+def _first(connection: sqlite3.Connection, where: str, values: tuple[str | float, ...]) -> OutboxRow | None:
     query = f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number LIMIT 1"
-    earlier = connection.execute(query, values).fetchone()
-    return _row(earlier) if earlier else None
+    first = connection.execute(query, values).fetchone()
+    return _row(first) if first else None
 
 
 def _values(row: OutboxRow) -> tuple[object, ...]:

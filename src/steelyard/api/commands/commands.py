@@ -114,12 +114,7 @@ class Commands:
         reply.acknowledge(rows[0].command)  # before the row is written: the connection may break in between
         kept = await self._relay.add(rows)
         if kept.command != rows[0].command:
-            reply.acknowledge(kept.command)
-            if kept.request != first.request:
-                raise key_taken(first.idempotency_key or "")
-            # The earlier request could not send it, or died before. Another server sends its rows itself.
-            if kept.position is None:
-                await self._relay.resend()
+            await self._answer_again(kept, first.request, reply)
             return kept, False
         if origin.idempotency_key is not None and await self._exists(rows):
             return kept, False
@@ -128,6 +123,28 @@ class Commands:
         except LogError as error:
             raise Unavailable(f"the request was not accepted: {error}") from error
         return kept, True
+
+    async def accepted_before(self, account: str, origin: CommandOrigin, reply: Reply) -> OutboxRow | None:
+        """Return the row of an earlier request with this idempotency key, if it is known.
+
+        It is asked before a request is checked: what the first one used may be gone by now, and a repeat gets the first
+        one's entity all the same. Raises Invalid for the key of another request.
+        """
+        if origin.idempotency_key is None:
+            return None
+        row = await self._outbox.accepted(account, origin.idempotency_key)
+        if row is not None:
+            await self._answer_again(row, origin.digest, reply)
+        return row
+
+    async def _answer_again(self, kept: OutboxRow, request: str, reply: Reply) -> None:
+        """Let the answer stand for the row of an earlier request, which this one repeats. Raises Conflict."""
+        if kept.request != request:
+            raise key_taken(kept.idempotency_key or "")
+        reply.acknowledge(kept.command)
+        # The earlier request could not send it, or died before. Another server sends its rows itself.
+        if kept.position is None:
+            await self._relay.resend()
 
     async def _exists(self, rows: Sequence[OutboxRow]) -> bool:
         """Return whether an earlier request with the key, whose row has expired, created the entity.

@@ -9,6 +9,7 @@ import orjson
 from pydantic import ValidationError
 from starlette.responses import Response
 
+from steelyard.accounts.database import OutboxRow
 from steelyard.api.commands.commands import Edit, derived_id
 from steelyard.api.entities.creation import Build, NewEntity
 from steelyard.api.entities.dependents import warning
@@ -41,6 +42,8 @@ from steelyard.views.view import BadQuery
 
 Shown = Callable[[RequestContext, Sequence[bytes]], Awaitable[Sequence[bytes]]]
 """Returns the JSON of entities without the parts that the caller may not see."""
+Completed = Callable[[RequestContext, bytes], Awaitable[bytes]]
+"""Returns the answer about a new entity, given the entity's JSON."""
 Turn = Callable[[RequestContext, Any], Awaitable[str]]
 """Names what a new entity is counted against; requests with the same name are accepted one after the other."""
 MORE = "steelyard-more"
@@ -155,15 +158,23 @@ class Collection(Kept):
     """True if an administrator's request may have a securityContext."""
     turn: Turn | None = None
     """Names what new entities are counted against, if they are."""
+    completed: Completed | None = None
+    """Adds to the answer about a new entity what only its creator gets."""
+    answer: Any = None
+    """Type of the answer about a new entity, if it is not the entity's."""
 
     async def create(self, context: RequestContext) -> Response:
-        return json_response(await self.created(context))
-
-    async def created(self, context: RequestContext) -> bytes:
-        """Return the JSON of the new entity, or of the entity of an earlier request that this one repeats."""
         content = await context.json()
         # Watched from now on: what nobody waits for any more must not be accepted (docs/correctness.md, rule 7).
         context.reply.watch(context.request.receive)
+        return await self.created(context, content)
+
+    async def created(self, context: RequestContext, content: dict[str, object]) -> Response:
+        """Return the new entity of a request's content, or the entity of an earlier request that this one repeats."""
+        json = await self._accepted(context, content)
+        return json_response(await self.completed(context, json) if self.completed else json)
+
+    async def _accepted(self, context: RequestContext, content: dict[str, object]) -> bytes:
         privileged = self._privileged_fields(context, content)
         try:
             request = self.request.model_validate(content)
@@ -174,9 +185,13 @@ class Collection(Kept):
                 f"account: the token lacks {self.resource}/create for account {request.account!r}",
                 field="account",
             )
-        request, references = await take_secrets(context, request)
         origin = context.command_origin()
         key = origin.idempotency_key
+        if (
+            earlier := await context.api.commands.accepted_before(request.account, origin, context.reply)
+        ) is not None:
+            return await _as_it_is_now(context, earlier)
+        request, references = await take_secrets(context, request)
         # With a key, every repeat of the request gives the same id, also when the outbox has forgotten its row.
         id = derived_id(request.account, key) if key is not None else context.api.platform.new_id()
         new = NewEntity(id, request.account, context.now, privileged, references)
@@ -188,9 +203,7 @@ class Collection(Kept):
             except ValidationError as error:
                 raise invalid(error) from error
             row, is_new = await context.api.commands.create(entities, origin, context.now, context.reply)
-        # A repeat answers with the entity as it is now; its row may be older than the entity's last change.
-        json = None if is_new else await context.api.entities.get(row.kind, row.entity)
-        return json or entity_of(row)
+        return entity_of(row) if is_new else await _as_it_is_now(context, row)
 
     def _privileged_fields(self, context: RequestContext, content: dict[str, object]) -> dict[str, object]:
         if not self.privileged or "securityContext" not in content:
@@ -201,6 +214,11 @@ class Collection(Kept):
             return {"securityContext": SecurityContext.model_validate(content.pop("securityContext")).dump()}
         except ValidationError as error:
             raise invalid(error, SecurityContext) from error
+
+
+async def _as_it_is_now(context: RequestContext, row: OutboxRow) -> bytes:
+    """Return the entity of a row that a request repeats: the row may be older than the entity's last change."""
+    return await context.api.entities.get(row.kind, row.entity) or entity_of(row)
 
 
 def _stopped(entity: EntitySummary) -> str | None:

@@ -24,9 +24,8 @@ _QUERY_PARAMETERS = (
 def creation_routes(collection: Collection) -> Iterator[Route]:
     kind, resource = collection.kind, collection.resource
     check, summary = Grant(resource, "create"), f"Create: {kind}"
-    yield Route(
-        "POST", collection.path, check, collection.create, summary, collection.request, ENTITIES[kind]
-    )
+    answer = collection.answer or ENTITIES[kind]
+    yield Route("POST", collection.path, check, collection.create, summary, collection.request, answer)
 
 
 def entity_routes(collection: Kept, *, documented: bool = True) -> Iterator[Route]:

@@ -1,27 +1,17 @@
-"""Routes that only inference sessions have: creation with a token, readiness, requests to replicas."""
+"""Routes that only inference sessions have: tokens, readiness, requests to replicas."""
 
 from collections.abc import Iterator
 
-from starlette.responses import Response
-
 from steelyard.api.entities.collection import Collection
 from steelyard.api.http.access import Grant
-from steelyard.api.http.context import RequestContext
-from steelyard.api.http.responses import json_response
 from steelyard.api.http.routing import ANY, Route
 from steelyard.api.inference_sessions import sessions
-from steelyard.schema.answers import InferenceSessionAndToken
 from steelyard.schema.requests import InferenceSessionTokenCreateRequest
 
 
 def session_routes(collection: Collection) -> Iterator[Route]:
-    async def create(context: RequestContext) -> Response:
-        return json_response(await sessions.with_token(context, await collection.created(context)))
-
-    path, one = "/v0/inferencesessions", "/v0/inferencesessions/{id}"
+    one = "/v0/inferencesessions/{id}"
     can_create, can_get = Grant(collection.resource, "create"), Grant(collection.resource, "get")
-    summary = f"Create: {collection.kind}"
-    yield Route("POST", path, can_create, create, summary, collection.request, InferenceSessionAndToken)
     for method in ("GET", "POST"):
         request = InferenceSessionTokenCreateRequest if method == "POST" else None
         yield Route(method, f"{one}/ready", can_get, sessions.ready, "Whether it is ready")

@@ -20,7 +20,20 @@ async def end_run(context: RequestContext, entity: EntitySummary, status: str) -
     Raises Forbidden, with nothing ended, if the caller may not end all of them, and Conflict if a run is to be
     terminated that has come to its end.
     """
-    run = PipelineRun.parse(entity.content)
+    check_revision(context, entity)
+    return await end_workflows(context, PipelineRun.parse(entity.content), status)
+
+
+def check_revision(context: RequestContext, entity: EntitySummary) -> None:
+    """Raise Conflict for an entity that has changed, before its workflows end: its own command comes after them."""
+    expected = context.command_origin().headers.get("if-match")
+    revision = (entity.content.get("metadata") or {}).get("revision")
+    if expected not in {None, "", "*", revision}:
+        raise Conflict(f"If-Match: the revision is {revision}, not {expected}", field="If-Match")
+
+
+async def end_workflows(context: RequestContext, run: PipelineRun, status: str) -> str | None:
+    """End the workflows of a run that gets a status; return how many, in a sentence. Raises as `end_run` does."""
     statuses = await workflow_statuses(context.api, run)
     running = [name for name, node in statuses.items() if node.status not in TERMINAL]
     result = overall(statuses).status
@@ -36,20 +49,12 @@ async def end_run(context: RequestContext, entity: EntitySummary, status: str) -
             )
     # The run itself ends after them: where the process dies in between, a repeat ends the others.
     origin = context.command_origin()
-    _check_revision(entity, origin.headers.get("if-match"))
     for name in running:
         # A workflow may have ended, or been forgotten, in the meantime.
         with suppress(Conflict, NotFound):
             workflow = run.workflows[name]
             await terminate_entity(context, workflow.kind, workflow.id, without_condition(origin))
     return f"{len(running)} running workflow{'s' * (len(running) > 1)} ended with it" if running else None
-
-
-def _check_revision(run: EntitySummary, expected: str | None) -> None:
-    """Raise Conflict for a run that has changed, before its workflows end: the run's own command comes after them."""
-    revision = (run.content.get("metadata") or {}).get("revision")
-    if expected not in {None, "", "*", revision}:
-        raise Conflict(f"If-Match: the revision is {revision}, not {expected}", field="If-Match")
 
 
 def without_condition(origin: CommandOrigin) -> CommandOrigin:

@@ -19,10 +19,8 @@ from steelyard.schema.entities import ENTITIES, AnyEntity
 from steelyard.schema.pipeline import Pipeline
 from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.requests import PipelineRunRequest, RerunRequest
+from steelyard.schema.reruns import RERUN_OF
 from steelyard.schema.status import SUCCESS
-
-RERUN_OF = "steelyard/rerun-of"
-"""Annotation of a run: id of the earlier run that it repeats."""
 
 
 async def rerun(context: RequestContext, request: RerunRequest, new: NewEntity) -> Sequence[AnyEntity]:

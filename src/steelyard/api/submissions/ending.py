@@ -3,10 +3,16 @@
 import orjson
 from starlette.responses import Response
 
-from steelyard.api.entities.loading import EntitySummary, load
+from steelyard.api.entities.loading import EntitySummary, load, parse
 from steelyard.api.http.context import RequestContext
+from steelyard.api.http.errors import Conflict
 from steelyard.api.http.responses import model_response
-from steelyard.api.pipelines.ending import end_run, terminate_entity, without_condition
+from steelyard.api.pipelines.ending import (
+    check_revision,
+    end_workflows,
+    terminate_entity,
+    without_condition,
+)
 from steelyard.api.pipelines.progress import overall, workflow_statuses
 from steelyard.api.submissions.lending import with_lent_rights
 from steelyard.schema.answers import Status
@@ -15,12 +21,25 @@ from steelyard.schema.status import FAILURE, SUCCESS, TERMINAL
 from steelyard.schema.submission import Submission
 
 
+async def end_submission(context: RequestContext, entity: EntitySummary, status: str) -> str | None:
+    """End the run of a submission that is deleted, with its workflows; return how many, in a sentence."""
+    check_revision(context, entity)
+    try:
+        submission = parse(entity.kind, orjson.dumps(entity.content))
+    except Conflict:  # one of an older version can still be deleted
+        return None
+    assert isinstance(submission, Submission)
+    run = await _run_of(context, submission)
+    if run is None or run.status in TERMINAL or await _is_over(context, run):
+        return None
+    return await _end_run(context, run)
+
+
 async def terminate(context: RequestContext) -> Response:
     """The status of the submission. One that is complete, or has ended otherwise, stays as it is."""
     submission = await load(context)
     assert isinstance(submission, Submission)
-    json = await context.api.entities.get("PipelineRun", submission.pipelineRun)
-    run = PipelineRun.model_validate_json(json) if json is not None else None
+    run = await _run_of(context, submission)
     if submission.status in TERMINAL or (run is not None and await _is_over(context, run)):
         return model_response(
             Status(status=submission.status, reason=submission.reason, message=submission.message)
@@ -28,11 +47,22 @@ async def terminate(context: RequestContext) -> Response:
     origin = context.command_origin()
     # The submission ends last: where the process dies in between, a repeat ends the others.
     if run is not None and run.status not in TERMINAL:
-        summary = EntitySummary(run.id, run.kind, run.status, run.reason, run.dump())
-        await end_run(with_lent_rights(context, run.account), summary, "Terminated")
-        await terminate_entity(context, run.kind, run.id, without_condition(origin))
+        await _end_run(context, run)
     content = orjson.loads(await terminate_entity(context, submission.kind, submission.id, origin))
     return model_response(Status(**{name: content.get(name) for name in Status.model_fields}))
+
+
+async def _run_of(context: RequestContext, submission: Submission) -> PipelineRun | None:
+    json = await context.api.entities.get("PipelineRun", submission.pipelineRun)
+    return PipelineRun.model_validate_json(json) if json is not None else None
+
+
+async def _end_run(context: RequestContext, run: PipelineRun) -> str | None:
+    """End the workflows of a run, and then the run; return how many, in a sentence."""
+    ended = await end_workflows(with_lent_rights(context, run.account), run, "Terminated")
+    # The caller's If-Match is about the submission.
+    await terminate_entity(context, run.kind, run.id, without_condition(context.command_origin()))
+    return ended
 
 
 async def _is_over(context: RequestContext, run: PipelineRun) -> bool:

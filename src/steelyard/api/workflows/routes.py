@@ -1,6 +1,7 @@
-"""Routes of the workflows of entities: progress, logs, termination."""
+"""Routes of the workflows of entities: progress, logs, termination, reruns."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from steelyard.api.entities.collection import Collection
 from steelyard.api.http.access import Grant
@@ -8,7 +9,10 @@ from steelyard.api.http.routing import Parameter, Route
 from steelyard.api.workflows.log_stream import log_stream
 from steelyard.api.workflows.logs import whole_log, workflow_logs
 from steelyard.api.workflows.progress import progress
+from steelyard.api.workflows.reruns import rerun
 from steelyard.schema.answers import ArtifactURL, Status, WorkflowLogsResponse, WorkflowProgress
+from steelyard.schema.entities import ENTITIES
+from steelyard.schema.requests import WorkflowRerunRequest
 
 _LOG_PARAMETERS = (
     Parameter("limit", "Maximum lines; 1000 unless given."),
@@ -19,8 +23,11 @@ _LOG_PARAMETERS = (
 def workflow_routes(collection: Collection) -> Iterator[Route]:
     resource = collection.resource
     one, data = f"{collection.path}/{{id}}", Grant(resource, "data")
-    terminate = collection.terminate
+    terminate, create = collection.terminate, Grant(resource, "create")
+    made = collection.answer or ENTITIES[collection.kind]
     yield Route("PUT", f"{one}/terminate", Grant(resource, "terminate"), terminate, "Terminate", None, Status)
+    again = partial(rerun, collection)
+    yield Route("POST", f"{one}/rerun", create, again, "Run again", WorkflowRerunRequest, made)
     yield Route(
         "GET", f"{one}/progress", Grant(resource, "get"), progress, "How far it is, and what it waits for", None,
         WorkflowProgress,

@@ -59,6 +59,7 @@ from steelyard.schema.requests.entities import (
     ModelCreateRequest,
     ModuleCreateRequest,
     ReportCreateRequest,
+    WorkflowRerunRequest,
 )
 from steelyard.schema.requests.quotas import QuotaCreateRequest
 
@@ -112,6 +113,7 @@ __all__ = [
     "SubmissionCreateRequest",
     "TeamEditRequest",
     "WebhookCreateRequest",
+    "WorkflowRerunRequest",
 ]
 
 CREATE_REQUESTS: dict[str, type[CreateRequest]] = {

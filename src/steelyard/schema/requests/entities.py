@@ -20,7 +20,15 @@ from steelyard.schema.model import Accelerator, ModelFields
 from steelyard.schema.module import ModuleFields
 from steelyard.schema.mounts import check_mounts
 from steelyard.schema.paths import check_artifact_paths, check_md5
-from steelyard.schema.requests.base import CreateRequest, End, EntityId, EntityReference, Name, Request
+from steelyard.schema.requests.base import (
+    AccountName,
+    CreateRequest,
+    End,
+    EntityId,
+    EntityReference,
+    Name,
+    Request,
+)
 from steelyard.schema.secrets import ServiceSecrets, SourceSecrets
 from steelyard.schema.source_addresses import SourceKind, source_address
 
@@ -219,6 +227,13 @@ class AuditCreateRequest(CreateRequest):
     """Use of the system for which it is audited, in a sentence; the audit's page shows it."""
     author: Name | None = None
     """Person or team that is responsible for the audit; the audit's page shows it."""
+
+
+class WorkflowRerunRequest(Request):
+    """Runs a workflow again: a new entity of the same request."""
+
+    account: AccountName | None = None
+    """Account of the new entity, which is that of the earlier one."""
 
 
 class InferenceSessionTokenCreateRequest(Request):

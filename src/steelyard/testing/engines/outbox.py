@@ -362,6 +362,22 @@ async def what_is_pending_is_found_by_kind_and_by_entity(outbox: Outbox) -> None
     assert commands(await outbox.pending(entity="e1")) == "c3"
 
 
+async def the_first_row_of_a_key_is_found(outbox: Outbox) -> None:
+    assert await outbox.accepted("a", "k") is None
+    await outbox.add(row("first", key="k"))
+    await outbox.add(row("repeat", key="k"))
+    await outbox.add(row("other", key="l"))
+    await outbox.sent("first", (0, 3))
+    first = await outbox.accepted("a", "k")
+    assert first is not None
+    assert (first.command, first.position, first.request) == ("first", (0, 3), row("first").request)
+    assert await outbox.accepted("b", "k") is None
+    await outbox.visible(["first"])
+    assert await outbox.accepted("a", "k"), "a repeat may come long after reads do without the row"
+    await outbox.expire(NOW + timedelta(seconds=50))
+    assert await outbox.accepted("a", "k") is None
+
+
 async def what_is_visible_and_old_goes(outbox: Outbox) -> None:
     await outbox.add(row("old", key="k"))
     await outbox.add(row("unseen"))
@@ -388,6 +404,7 @@ CASES: dict[str, Case] = {
         rows_of_one_request_are_kept_together,
         rows_of_one_request_are_kept_all_or_none,
         of_rows_added_at_once_a_bad_one_fails_alone,
+        the_first_row_of_a_key_is_found,
         a_caller_that_gives_up_takes_no_other_with_it,
         what_is_noted_at_once_is_noted_in_order,
         a_key_gives_the_same_row_for_ever,
