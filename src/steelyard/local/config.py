@@ -15,9 +15,11 @@ import httpx
 
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.open import open_accounts_database, prepare_accounts_database
+from steelyard.accounts.secrets import KeyFileError, SecretUnreadable
 from steelyard.addresses import without_password
 from steelyard.broker.log import LogError
 from steelyard.broker.open import open_log, prepare_log
+from steelyard.local.check_secret_keys import try_secret_keys
 from steelyard.settings import Settings
 from steelyard.sqlite import DatabaseError
 from steelyard.storage.store import BadLocation, ObjectMissing, StorageError, open_store, probe
@@ -52,6 +54,7 @@ async def check_engines(
         "log": _try_log,
         "view": _try_view,
         "accounts": _try_accounts,
+        "secrets": partial(_try_secrets, accounts=settings.accounts),
         "storage": (
             partial(_try_storage_and_urls, patience=patience)
             if settings.api.signed_urls == "store"
@@ -60,7 +63,7 @@ async def check_engines(
         "backup": storage_trial,
     }
     for engine, trial in trials.items():
-        address = getattr(settings, engine)
+        address = settings.secret_keys if engine == "secrets" else getattr(settings, engine)
         begin(engine, without_password(address))
         try:
             facts = (NOT_MADE,) if not_made_yet(address) else await trial(address)
@@ -69,7 +72,9 @@ async def check_engines(
             AccountsDatabaseError,
             BadLocation,
             DatabaseError,
+            KeyFileError,
             LogError,
+            SecretUnreadable,
             StorageError,
             ViewError,
         ) as error:
@@ -120,6 +125,10 @@ async def _try_accounts(address: str) -> tuple[str, ...]:
         return await opened.database.facts()
     finally:
         await opened.close()
+
+
+async def _try_secrets(path: str, accounts: str) -> tuple[str, ...]:
+    return await try_secret_keys(Path(path), None if not_made_yet(accounts) else accounts)
 
 
 async def _try_storage_and_urls(address: str, patience: timedelta) -> tuple[str, ...]:

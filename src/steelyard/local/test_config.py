@@ -2,12 +2,14 @@
 
 import socket
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from steelyard.local.config import PATIENCE, check_engines
+from steelyard.accounts.open import open_accounts_database
+from steelyard.accounts.secrets import Secrets, make_keys, read_keys
+from steelyard.local.config import PATIENCE, Check, check_engines
 from steelyard.settings import load
 
 
@@ -35,3 +37,85 @@ async def test_an_object_store_that_is_away_is_named_first_and_given_up_within_s
                 assert time.monotonic() - began["storage"] < PATIENCE.total_seconds()
             faults[check.engine] = check.fault
         assert faults["storage"]
+
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class KeyFile:
+    """The file of keys of a folder's settings."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "pki").mkdir()
+        self.settings = load(None, folder)
+        self.path = Path(self.settings.secret_keys)
+
+    def make(self) -> str:
+        """Put new keys in place of what there is, and return what there was."""
+        before = self.path.read_text() if self.path.exists() else ""
+        self.write("")
+        make_keys(self.path)
+        return before
+
+    def write(self, text: str) -> None:
+        """Replace the file; no text removes it."""
+        self.path.unlink(missing_ok=True)
+        if text:
+            self.path.write_text(text)
+
+    async def store(self, name: str) -> None:
+        """Store a secret, encrypted with the first key."""
+        opened = await open_accounts_database(self.settings.accounts)
+        await Secrets(opened.secrets, read_keys(self.path)).set("acme", name, f"value of {name}", NOW)
+        await opened.close()
+
+    async def tried(self) -> Check:
+        """Return what the trial says of the keys."""
+        (check,) = [check async for check in check_engines(self.settings) if check.engine == "secrets"]
+        assert check.address == self.settings.secret_keys
+        assert "value of" not in str(check)
+        return check
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> KeyFile:
+    return KeyFile(tmp_path)
+
+
+async def test_before_the_first_start_there_are_no_keys_and_no_secrets(keys: KeyFile) -> None:
+    assert (await keys.tried()).facts == ("is not there, and there are no secrets yet",)
+    assert (await keys.tried()).facts == ("is not there, and there are no secrets yet",), "a look makes none"
+
+
+async def test_keys_that_open_every_secret_are_good(keys: KeyFile) -> None:
+    keys.make()
+    assert (await keys.tried()).facts == ("1 key", "there are no secrets yet")
+    for number in range(3):
+        await keys.store(f"token-{number}")
+    assert (await keys.tried()).facts == ("1 key", "opens all 3 secrets")
+
+
+async def test_keys_that_are_missing_though_there_are_secrets_are_a_fault(keys: KeyFile) -> None:
+    keys.make()
+    await keys.store("token")
+    keys.write("")
+    fault = (await keys.tried()).fault
+    assert "there is no such file, and without it 1 stored secret cannot be read" in fault
+
+
+async def test_a_malformed_line_is_named_and_not_shown(keys: KeyFile) -> None:
+    keys.write("# a comment\nAAAA-no-key\n")
+    fault = (await keys.tried()).fault
+    assert "line 2 should be 32 bytes in base64" in fault
+    assert "AAAA" not in fault
+
+
+async def test_keys_that_cannot_open_a_newer_secret_are_a_fault(keys: KeyFile) -> None:
+    keys.make()
+    await keys.store("old")
+    old = keys.make()
+    await keys.store("new")
+    keys.write(old)  # put back from an older copy
+    fault = (await keys.tried()).fault
+    assert "1 of 2 secrets cannot be read: secret new of account acme: is encrypted with the key" in fault
+    assert "which the file of keys lacks" in fault

@@ -44,6 +44,9 @@ class SecretKeys:
     def __repr__(self) -> str:
         return f"SecretKeys(first={self._first!r}, count={len(self._keys)})"
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
     @property
     def first(self) -> str:
         """Id of the key that encrypts."""
