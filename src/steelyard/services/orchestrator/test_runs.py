@@ -1,4 +1,4 @@
-"""Which runs and submissions a change concerns, and the commands that give them the status of their workflows."""
+"""Runs and submissions that a change concerns, and the commands that give them the status of their workflows."""
 
 import json
 from dataclasses import replace
