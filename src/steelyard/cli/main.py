@@ -113,6 +113,17 @@ def steelyard(
 
 def main() -> None:
     """Entry point. A user's mistake is one line on stderr and exit status 2 or 1, never a traceback."""
+    from steelyard.exits import leave
+
+    try:
+        _call()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int):
+            raise
+        leave(ended.code)
+
+
+def _call() -> None:
     from steelyard.errors import SteelyardError
 
     try:

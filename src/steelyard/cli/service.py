@@ -74,11 +74,16 @@ def service(
 
 if __name__ == "__main__":
     from steelyard.errors import SteelyardError
+    from steelyard.exits import leave
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command()(service)
     try:
         app()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int):
+            raise
+        leave(ended.code)
     except SteelyardError as error:
         print(f"steelyard: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        leave(error.exit_code)

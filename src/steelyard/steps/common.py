@@ -19,6 +19,7 @@ import orjson
 from pydantic import ValidationError
 
 from steelyard.disk_space import is_cancelled, no_room
+from steelyard.exits import leave
 from steelyard.schema.faults import faults_text
 from steelyard.schema.steps import (
     EXIT_OK,
@@ -102,7 +103,7 @@ def run_step(main: StepMain, name: str) -> NoReturn:
         "--config", type=Path, required=True, metavar="FILE", help="the step's configuration (JSON)"
     )
     arguments = parser.parse_args()
-    sys.exit(execute(main, Log(name), arguments.config))
+    leave(execute(main, Log(name), arguments.config))
 
 
 def execute(main: StepMain, log: Log, path: Path) -> int:

@@ -1,0 +1,22 @@
+"""End of a process whose work is done. Steps and the command line call it."""
+
+import atexit
+import os
+import sys
+from contextlib import suppress
+from typing import NoReturn
+
+
+def leave(status: int) -> NoReturn:
+    """Exit with a status, without the interpreter's finalization where the library of object stores is loaded.
+
+    Its threads come back to Python for a moment after an operation has ended. If they do so while the interpreter is
+    finalized, the process aborts (SIGABRT), and what it has done is taken for a failure.
+    """
+    if "obstore" not in sys.modules:
+        sys.exit(status)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    os._exit(status)
