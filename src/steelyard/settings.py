@@ -22,11 +22,10 @@ from steelyard.gpu_settings import GpuSettings
 from steelyard.monitoring import Listen
 from steelyard.operator.settings import OperatorSettings
 from steelyard.schema.egress import EgressSettings
+from steelyard.schema.faults import faults_text
 from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.telemetry_settings import TelemetrySettings
-
-_WORDS = {"extra_forbidden": "there is no such setting"}
 
 
 class Settings(BaseSettings):
@@ -126,11 +125,7 @@ def load(path: Path | None, state: Path) -> Settings:
     try:
         settings = Settings(**content)
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {_WORDS.get(fault['type'], fault['msg'])} (got {fault['input']!r})"
-            for fault in error.errors()
-        )
-        raise UsageError(f"settings: {faults}") from error
+        raise UsageError(f"settings: {faults_text(error, model=Settings)}") from error
     folder = state.resolve()
     defaults = {
         "storage": f"file://{folder / 'storage'}",

@@ -11,6 +11,8 @@ from steelyard.schema.base import DyffEntity, EntityIdentifier, SchemaModel, Tim
 from steelyard.schema.bounds import FEW, Id, Summary
 
 TAG_PATTERN = r"^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,126}$"
+REFERENCE_PATTERN = f"^[0-9a-f]{{32}}(@{TAG_PATTERN.strip('^$')})?$"
+"""Pattern of what requests name an entity by: its id, or `family@tag`."""
 TagName = Annotated[str, Field(pattern=TAG_PATTERN, max_length=127)]
 """Name of a version, in the syntax of tags of container images."""
 FamilyMemberKind = Literal["Dataset", "InferenceService", "Method", "Model", "Module"]

@@ -9,14 +9,30 @@ from typing import get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from steelyard.schema.kubernetes import QUANTITY_PATTERN
+from steelyard.schema.base import LABEL_KEY_PATTERN
+from steelyard.schema.family import REFERENCE_PATTERN, TAG_PATTERN
+from steelyard.schema.ids import ID_PATTERN
+from steelyard.schema.kubernetes import LABEL_VALUE_PATTERN, QUANTITY_PATTERN
 
 LONGEST_VALUE = 80
 """Maximum characters of a wrong value that a message repeats."""
 _MOST_BITS = 256
+_SHOULD = "should be "
 _OWN_WORDS = {"value_error", "assertion_error"}
 """Types of faults whose messages are the schema's own, and name the value where that helps."""
 _MOST_NAMED = 40
+_PATTERN_WORDS = {
+    ID_PATTERN: "an id, of 32 digits and letters from a to f",
+    LABEL_KEY_PATTERN: "a Kubernetes label key, such as example.com/team",
+    LABEL_VALUE_PATTERN: "at most 63 letters, digits, hyphens, dots and underscores, with a letter or a digit at both "
+    "ends",
+    QUANTITY_PATTERN: "a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi",
+    REFERENCE_PATTERN: "an id, of 32 digits and letters from a to f, or FAMILY@TAG with the id of a family",
+    TAG_PATTERN: "a tag of at most 127 letters, digits, hyphens, dots and underscores, the first no hyphen or dot",
+}
+"""Words for the patterns that users meet."""
+_ABOUT_VALUES = ("Value error, ", "Input ", "String ")
+"""Beginnings of pydantic's messages, which say nothing."""
 
 
 def faults_text(error: ValidationError, prefix: str = "", model: type[BaseModel] | None = None) -> str:
@@ -39,7 +55,10 @@ def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:
 
     The value is not repeated where the model hides its input, as one with a secret does.
     """
-    message, value = fault["msg"].removeprefix("Value error, ").removeprefix("Input "), fault.get("input")
+    message, value = fault["msg"], fault.get("input")
+    for beginning in _ABOUT_VALUES:
+        message = message.removeprefix(beginning)
+    message = message.replace("valid tuple", "list").replace("valid list", "list")
     short = _is_short(value) and not (model and model.model_config.get("hide_input_in_errors"))
     if fault["type"] == "missing":
         return "is missing"
@@ -50,9 +69,25 @@ def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:
         return f"is no field here{value_text}{known}"
     if fault["type"] in _OWN_WORDS or not short:
         return message
-    if fault.get("ctx", {}).get("pattern") == QUANTITY_PATTERN:
-        message = "should be a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi"
+    if words := _PATTERN_WORDS.get(fault.get("ctx", {}).get("pattern", "")):
+        message = f"should be {words}"
     return f"{message}, and is {_shown(value)}"
+
+
+def joined(messages: Sequence[str]) -> str:
+    """Return one message for what several forms of one field say of its value.
+
+    "should be A, and is 1" and "should be B, and is 1" become "should be A or B, and is 1".
+    """
+    parts = [message.rpartition(", and is ") for message in messages]
+    if (
+        len(messages) > 1
+        and len({value for _, _, value in parts}) == 1
+        and all(said.startswith(_SHOULD) for said, _, _ in parts)
+    ):
+        allowed = " or ".join(said.removeprefix(_SHOULD) for said, _, _ in parts)
+        return f"{_SHOULD}{allowed}, and is {parts[0][2]}"
+    return "; ".join(messages)
 
 
 def _is_short(value: object) -> bool:

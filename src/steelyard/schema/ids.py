@@ -6,6 +6,7 @@ Whatever makes something new takes its source of ids as an argument; `random_id`
 import uuid
 
 NULL_ID = "0" * 32
+ID_PATTERN = "^[0-9a-f]{32}$"
 
 
 def random_id() -> str:

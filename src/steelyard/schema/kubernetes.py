@@ -16,6 +16,7 @@ QUANTITY_PATTERN = (
 )
 """Pattern of quantities. Kubernetes computes in 64 bits, and takes longer numbers for others than were written."""
 VARIABLE_PATTERN = r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
+LABEL_VALUE_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 _LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 ACCELERATOR_PATTERN = rf"^{_LABEL}(\.{_LABEL})*(/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?)?$"
 """Pattern of accelerators: a domain, and a name after a slash."""

@@ -13,6 +13,7 @@ from steelyard.schema.dataset import DatasetFields
 from steelyard.schema.evaluation import EvaluationFields
 from steelyard.schema.inference_service import InferenceServiceFields
 from steelyard.schema.inference_session import InferenceSessionFields
+from steelyard.schema.kubernetes import LABEL_VALUE_PATTERN
 from steelyard.schema.locations import LOCATION_PATTERN, check_location
 from steelyard.schema.model import ModelFields
 from steelyard.schema.report import ReportFields
@@ -20,7 +21,6 @@ from steelyard.schema.secrets import SecretObjects
 
 GROUP = "dyff.io"
 VERSION = "v1alpha1"
-LABEL_VALUE_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 
 Location = Annotated[
     str,

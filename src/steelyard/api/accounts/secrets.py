@@ -10,8 +10,8 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid, NotFound, NotImplementedYet
 from steelyard.api.http.responses import list_response, model_response, value_response
 from steelyard.schema.account import APIFunction
+from steelyard.schema.kubernetes import LABEL_VALUE_PATTERN
 from steelyard.schema.requests import SecretSetRequest
-from steelyard.schema.resources import LABEL_VALUE_PATTERN
 from steelyard.schema.secrets import SECRET_NAME_PATTERN
 
 ACCOUNT_LENGTH = 63

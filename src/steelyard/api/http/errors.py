@@ -11,7 +11,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
-from steelyard.schema.faults import fault_message
+from steelyard.schema.faults import fault_message, joined
 
 JSON = "application/json"
 _FORMS = ("function-after[", "literal[")
@@ -132,7 +132,11 @@ def invalid(error: ValidationError, model: type[BaseModel] | None = None) -> Inv
         )
         for fault in error.errors(include_url=False)
     ]
-    return Invalid("; ".join(f"{field}: {message}" for field, message in faults[:10]), field=faults[0][0])
+    by_field: dict[str, list[str]] = {}
+    for field, message in faults[:10]:
+        by_field.setdefault(field, []).append(message)
+    text = "; ".join(f"{field}: {joined(messages)}" for field, messages in by_field.items())
+    return Invalid(text, field=faults[0][0])
 
 
 def _is_form(part: int | str) -> bool:

@@ -1,14 +1,15 @@
 """Errors of a request name the field, what is allowed, and the value."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.api.http.errors import invalid
 from steelyard.schema.faults import LONGEST_VALUE
-from steelyard.schema.kubernetes import QUANTITY_PATTERN
+from steelyard.schema.kubernetes import QUANTITY_PATTERN, Quantity
 from steelyard.schema.requests import CREATE_REQUESTS
+from steelyard.schema.requests.base import AccountName, EntityReference
 
 
 class Part(BaseModel):
@@ -29,6 +30,9 @@ class Asked(BaseModel):
     parts: list[int] = []
     part: Part | None = None
     storage: Annotated[str, Field(pattern=QUANTITY_PATTERN)] = "1Gi"
+    account: AccountName = "me"
+    dataset: EntityReference = "0" * 32
+    limit: Quantity | Literal["Unlimited"] = "1"
 
 
 @pytest.mark.parametrize(
@@ -36,16 +40,31 @@ class Asked(BaseModel):
     [
         ({"count": 2**63 - 1}, "count: should be less than or equal to 9, and is 9223372036854775807"),
         ({"count": None}, "count: should be a valid integer, and is None"),
-        ({"memory": "1e999"}, "memory: String should match pattern '^[0-9]+$', and is '1e999'"),
-        ({"parts": {"a": 1}}, "parts: should be a valid list"),
+        ({"memory": "1e999"}, "memory: should match pattern '^[0-9]+$', and is '1e999'"),
+        ({"parts": {"a": 1}}, "parts: should be a list"),
         (
             {"storage": "1e999"},
             "storage: should be a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi, and is '1e999'",
         ),
+        (
+            {"account": "Bad Name!"},
+            "account: should be at most 63 letters, digits, hyphens, dots and underscores, with a letter or a digit "
+            "at both ends, and is 'Bad Name!'",
+        ),
+        (
+            {"dataset": "x@v1"},
+            "dataset: should be an id, of 32 digits and letters from a to f, or FAMILY@TAG with the id of a family, "
+            "and is 'x@v1'",
+        ),
+        (
+            {"limit": "ten"},
+            "limit: should be a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi or 'Unlimited', and is 'ten'",
+        ),
         ({"count": 10**5000}, "count: "),
         (
             {"colour": "red"},
-            "colour: is no field here, with the value 'red'; there are count, memory, part, parts, storage",
+            "colour: is no field here, with the value 'red'; there are account, count, dataset, limit, memory, part, "
+            "parts, storage",
         ),
         (
             {"part": {"size": 1, "colour": "red"}},

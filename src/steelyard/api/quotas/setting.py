@@ -12,9 +12,9 @@ from steelyard.api.http.responses import json_response
 from steelyard.api.quotas.usage import with_usage
 from steelyard.schema.commands import PutQuota
 from steelyard.schema.entities import PLURALS
+from steelyard.schema.kubernetes import LABEL_VALUE_PATTERN
 from steelyard.schema.quota import SYSTEM, Quota
 from steelyard.schema.requests import QuotaCreateRequest
-from steelyard.schema.resources import LABEL_VALUE_PATTERN
 from steelyard.schema.status import CREATIONS_COUNTED
 
 _ACCOUNT = re.compile(LABEL_VALUE_PATTERN)

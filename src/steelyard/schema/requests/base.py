@@ -5,16 +5,15 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, AwareDatetime, Field
 
 from steelyard.schema.base import SCHEMA_VERSION, SchemaModel, to_utc
-from steelyard.schema.family import TAG_PATTERN
-from steelyard.schema.resources import LABEL_VALUE_PATTERN
+from steelyard.schema.family import REFERENCE_PATTERN
+from steelyard.schema.ids import ID_PATTERN
+from steelyard.schema.kubernetes import LABEL_VALUE_PATTERN
 
 NAME_LENGTH = 255
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH)]
 AccountName = Annotated[str, Field(pattern=LABEL_VALUE_PATTERN, max_length=63)]
-EntityId = Annotated[str, Field(pattern="^[0-9a-f]{32}$", max_length=32)]
-EntityReference = Annotated[
-    str, Field(pattern=f"^[0-9a-f]{{32}}(@{TAG_PATTERN.strip('^$')})?$", max_length=160)
-]
+EntityId = Annotated[str, Field(pattern=ID_PATTERN, max_length=32)]
+EntityReference = Annotated[str, Field(pattern=REFERENCE_PATTERN, max_length=160)]
 """Id of an entity, or `family@tag` for the entity that has this tag of a family."""
 End = Annotated[AwareDatetime, AfterValidator(to_utc)]
 """A time that names its zone."""
