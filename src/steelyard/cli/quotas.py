@@ -25,7 +25,7 @@ ResourceArgument = Annotated[
 ]
 
 quota = typer.Typer(
-    help="Set, list and delete quotas: how much may be used, at once or within a time.",
+    help="Set, list and delete quotas. They say how much may be used, at once or within a time.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -95,6 +95,16 @@ def _span(text: str) -> timedelta:
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
+def span_text(span: timedelta) -> str:
+    """Return a time as `--within` takes it, in the greatest unit of which it is a whole number."""
+    seconds = int(span.total_seconds())
+    for unit, name in reversed(_UNITS.items()):
+        length = int(timedelta(**{name: 1}).total_seconds())
+        if seconds % length == 0:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
 def _rendered(quotas: "Sequence[StoredQuota]", form: str) -> str:
     from datetime import UTC
 
@@ -113,7 +123,7 @@ def _rendered(quotas: "Sequence[StoredQuota]", form: str) -> str:
             quota.resource,
             quota.usage or "-",
             quota.limit,
-            str(quota.duration or "-"),
+            "-" if quota.duration is None else span_text(quota.duration),
         )
         for quota in quotas
     ]

@@ -50,10 +50,13 @@ def _check(request: QuotaCreateRequest) -> None:
     if not created_kinds(request.resource):
         plurals = sorted(PLURALS[kind] for kind in CREATIONS_COUNTED)
         raise Invalid(
-            f"resource: creations are counted of {', '.join(plurals)}, and of all of them as workflows{CREATED}",
+            f"resource: {request.resource!r} is not counted; creations are counted of {', '.join(plurals)}, as "
+            f"{plurals[0]}{CREATED}, and of all of them as workflows{CREATED}",
             field="resource",
         )
     if not request.duration:
         raise Invalid(
-            "duration: is missing; creations are counted within a time, by the flavor Rate", field="duration"
+            f"duration: is missing (--within on the command line); {request.resource} is counted within a time, by the "
+            "flavor Rate",
+            field="duration",
         )
