@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.models import ArgumentInfo
 
 if TYPE_CHECKING:
     from steelyard.client import Client
@@ -49,14 +50,18 @@ SHORT = {
     "acc": "accounts",
 }
 COLLECTIONS = tuple(SHORT.values())
-KindArgument = Annotated[
-    str,
-    typer.Argument(
-        help="Kind: evaluation, evaluations or eval; likewise "
-        + ", ".join(f"{plural} ({short})" for short, plural in SHORT.items() if short != "eval")
-        + "."
-    ),
-]
+
+
+def kind_argument(possible: Set[str] = frozenset(COLLECTIONS)) -> ArgumentInfo:
+    """Return the argument for a kind of which the collection is in `possible`; its help names these."""
+    kinds = ", ".join(f"{plural} ({short})" for short, plural in SHORT.items() if plural in possible)
+    argument: ArgumentInfo = typer.Argument(
+        help=f"Kind: {kinds}; also in the singular, such as {min(possible)[:-1]}."
+    )
+    return argument
+
+
+KindArgument = Annotated[str, kind_argument()]
 WORKFLOWS = frozenset(
     {
         *(
@@ -84,8 +89,11 @@ AWAITED = ENTITIES - {"teams"}
 """Collections whose entities have a status that says when they have ended. A team waits for its organiser."""
 
 
-def collection_name(kind: str) -> str:
-    """Return the collection of a kind in any of its forms: Evaluation, evaluations, eval. Raises UsageError."""
+def collection_name(kind: str, possible: Set[str] = frozenset(COLLECTIONS)) -> str:
+    """Return the collection of a kind in any of its forms: Evaluation, evaluations, eval.
+
+    Raises UsageError for an unknown kind, with those that are possible.
+    """
     from steelyard.errors import UsageError
 
     word = kind.lower()
@@ -97,7 +105,8 @@ def collection_name(kind: str) -> str:
     ):
         if plural in COLLECTIONS:
             return plural
-    raise UsageError(f"{kind}: there is no such kind; there are {', '.join(COLLECTIONS)}")
+    known = ", ".join(collection for collection in COLLECTIONS if collection in possible)
+    raise UsageError(f"{kind}: there is no such kind; there are {known}")
 
 
 def one_of(plural: str, possible: Set[str], what: str) -> str:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from yaml import MarkedYAMLError
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z0-9_.-]+)\)")
+_WITH_OWN = frozenset({"nodes", "runner"})
+"""Fields that have `$(…)` of their own: a pipeline's nodes its keywords, a runner's arguments variables."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,10 @@ class Document:
 
     def resolved(self, ids: Mapping[str, str]) -> Json:
         """The fields, with ids for references. Raises UsageError for an unknown one."""
-        fields: Json = _replaced(self.fields, ids, self.where)
-        return fields
+        return {
+            name: _replaced(value, ids, None if name in _WITH_OWN else self.where)
+            for name, value in self.fields.items()
+        }
 
     def key(self, fields: Json) -> str:
         """The same document gives the same entity, however often it is applied."""
@@ -59,6 +63,15 @@ def read(paths: Sequence[Path]) -> list[Document]:
             items = items_of(content, f"{path}, document {number}")
             documents += [_document(item, where) for where, item in items]
     return documents
+
+
+def check_references(documents: Sequence[Document]) -> None:
+    """Raise UsageError for a reference to no earlier document: it should be known before the first entity is made."""
+    names: dict[str, str] = {}
+    for document in documents:
+        document.resolved(names)
+        if document.name:
+            names[document.name] = document.name
 
 
 def _files(paths: Sequence[Path]) -> Iterable[Path]:
@@ -127,10 +140,15 @@ def _document(content: object, where: str) -> Document:
             "fields of the create request"
         )
     fields = {key: value for key, value in content.items() if key not in {"kind", "as"}}
-    return Document(collection_name(content["kind"]), fields, str(content.get("as", "")), where)
+    try:
+        collection = collection_name(content["kind"])
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+    return Document(collection, fields, str(content.get("as", "")), where)
 
 
-def _replaced(value: Any, ids: Mapping[str, str], where: str) -> Any:
+def _replaced(value: Any, ids: Mapping[str, str], where: str | None) -> Any:
+    """Put ids for references. Where `where` is None, what names no document stays as it is."""
     match value:
         case dict():
             return {key: _replaced(item, ids, where) for key, item in value.items()}
@@ -141,7 +159,9 @@ def _replaced(value: Any, ids: Mapping[str, str], where: str) -> Any:
     return value
 
 
-def _id(name: str, ids: Mapping[str, str], where: str) -> str:
+def _id(name: str, ids: Mapping[str, str], where: str | None) -> str:
+    if name not in ids and where is None:
+        return f"$({name})"
     if name not in ids:
         known = ", ".join(ids) or "none"
         raise UsageError(f"{where}: $({name}): no earlier document has `as: {name}`; earlier ones: {known}")

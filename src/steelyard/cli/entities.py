@@ -14,6 +14,7 @@ from steelyard.cli.connection import (
     OutputOption,
     PlatformOptions,
     collection_name,
+    kind_argument,
     one_id,
     one_of,
 )
@@ -66,13 +67,14 @@ def _make(
     *,
     again: bool,
 ) -> None:
-    from steelyard.cli.documents import read
+    from steelyard.cli.documents import check_references, read
     from steelyard.cli.output import check_form, now, rendered
     from steelyard.client.errors import ApiError
     from steelyard.errors import UsageError
 
     check_form(output)
     documents, ids = read(filename), dict[str, str]()
+    check_references(documents)
     with platform.connect() as client:
         for document in documents:
             fields = document.resolved(ids)
@@ -182,7 +184,7 @@ def describe(
 
 @with_options
 def wait(
-    kind: KindArgument,
+    kind: Annotated[str, kind_argument(AWAITED)],
     ids: Annotated[list[str], typer.Argument(help="Ids or names.")],
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Time limit in seconds, for all of them together.")
@@ -195,7 +197,10 @@ def wait(
 
     from steelyard.cli.output import why
 
-    plural, until = one_of(collection_name(kind), AWAITED, "status to wait for"), time.monotonic() + timeout
+    plural, until = (
+        one_of(collection_name(kind, AWAITED), AWAITED, "status to wait for"),
+        time.monotonic() + timeout,
+    )
 
     with platform.connect() as client:
         collection = getattr(client, plural)
@@ -249,13 +254,13 @@ def delete(
 
 @with_options
 def terminate(
-    kind: KindArgument,
+    kind: Annotated[str, kind_argument(TERMINATED)],
     id: IdArgument,
     *,
     platform: PlatformOptions,
 ) -> None:
-    """End a running workflow, such as an inference session, or a run of a pipeline with its workflows."""
-    plural = one_of(collection_name(kind), TERMINATED, "workflow to end")
+    """End a running workflow. A run of a pipeline ends with its workflows."""
+    plural = one_of(collection_name(kind, TERMINATED), TERMINATED, "workflow to end")
     with platform.connect() as client:
         collection = getattr(client, plural)
         id = one_id(client, plural, id)

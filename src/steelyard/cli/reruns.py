@@ -7,9 +7,9 @@ import typer
 from steelyard.cli.connection import (
     TERMINATED,
     WORKFLOWS,
-    KindArgument,
     PlatformOptions,
     collection_name,
+    kind_argument,
     one_id,
     one_of,
 )
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @with_options
 def rerun(
-    kind: KindArgument,
+    kind: Annotated[str, kind_argument(TERMINATED)],
     id: Annotated[str, typer.Argument(help="Id, the beginning of an id, or name.")],
     step: Annotated[
         list[str] | None,
@@ -37,16 +37,17 @@ def rerun(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Run a workflow that has ended again, with the same request: a failed evaluation, a fetch that was terminated.
+    """Run a workflow that has ended again, with the same request.
 
-    It prints the new entity, whose annotation steelyard/rerun-of has the id of the earlier one. Of a pipeline run or a
-    submission, single steps may run again; the results of the others are kept.
+    It may be a failed evaluation, or a fetch that was terminated. The command prints the new entity, whose annotation
+    steelyard/rerun-of has the id of the earlier one. Of a pipeline run or a submission, single steps may run again; the
+    results of the others are kept.
     """
     from steelyard.errors import UsageError
 
     if step and failed:
         raise UsageError("--step and --failed: give one of them")
-    plural = one_of(collection_name(kind), TERMINATED, "workflow to run again")
+    plural = one_of(collection_name(kind, TERMINATED), TERMINATED, "workflow to run again")
     if plural in WORKFLOWS and (step or failed):
         raise UsageError(
             f"{'--failed' if failed else '--step'}: {plural} have no steps; pipelineruns and submissions do"

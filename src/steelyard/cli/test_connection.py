@@ -32,6 +32,8 @@ def test_every_short_form_is_that_of_its_kind_alone() -> None:
     assert [collection_name(f"{short}s") for short in SHORT] == list(COLLECTIONS)
     with pytest.raises(UsageError, match="evaluatoins: there is no such kind; there are datasets"):
         collection_name("evaluatoins")
+    with pytest.raises(UsageError, match=r"there are datasets, models$"):
+        collection_name("evaluatoins", {"models", "datasets"})
 
 
 def test_a_kind_that_has_no_such_thing_is_refused_with_those_that_have() -> None:

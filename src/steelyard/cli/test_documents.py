@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.connection import collection_name
-from steelyard.cli.documents import read
+from steelyard.cli.documents import check_references, read
 from steelyard.errors import UsageError
 
 TWO = """
@@ -18,6 +18,18 @@ kind: Evaluation
 account: acme
 dataset: $(rows)
 client: {extraOptions: {from: "x-$(rows)"}}
+"""
+
+
+OWN = """
+kind: Dataset
+as: rows
+---
+kind: Pipeline
+nodes: {ask: {request: {dataset: $(rows), inferenceService: $(service)}}}
+---
+kind: InferenceService
+runner: {args: [--host, $(POD_IP)]}
 """
 
 
@@ -44,7 +56,7 @@ def test_the_same_document_has_the_same_key(tmp_path: Path) -> None:
 REFUSED = {
     "a Kubernetes manifest": ("apiVersion: dyff.io/v1alpha1\nkind: Model\n", "kubectl apply -f takes it"),
     "no kind": ("account: acme\n", "`kind:`"),
-    "another kind": ("kind: Spoon\n", "there is no such kind; there are datasets"),
+    "another kind": ("kind: Spoon\n", "document 1: Spoon: there is no such kind; there are datasets"),
     "no mapping": ("- a\n", "should be a mapping"),
     "no YAML": ("a: [\n", "is no YAML: line 2, column 1: while parsing a flow node expected"),
     "a control character": ("a: \x01\n", "is no YAML: unacceptable character"),
@@ -87,6 +99,27 @@ def test_a_reference_to_nothing_says_what_there_is(tmp_path: Path) -> None:
         UsageError, match=r"\$\(rows\): no earlier document has `as: rows`; earlier ones: none"
     ):
         read([path])[1].resolved({})
+
+
+def test_references_are_checked_before_anything_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(TWO)
+    check_references(read([path]))
+    path.write_text(TWO.replace("as: rows", "as: other"))
+    with pytest.raises(
+        UsageError, match=r"document 2: \$\(rows\): no earlier document .*; earlier ones: other"
+    ):
+        check_references(read([path]))
+
+
+def test_keywords_of_a_pipeline_and_variables_of_a_runner_are_left_to_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(OWN)
+    documents = read([path])
+    check_references(documents)
+    pipeline, service = (document.resolved({"rows": "abc"}) for document in documents[1:])
+    assert pipeline["nodes"]["ask"]["request"] == {"dataset": "abc", "inferenceService": "$(service)"}
+    assert service["runner"] == {"args": ["--host", "$(POD_IP)"]}
 
 
 @pytest.mark.parametrize("missing", ["nothing.yaml", "empty"])

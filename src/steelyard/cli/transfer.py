@@ -9,15 +9,16 @@ import typer
 from steelyard.cli.connection import (
     WITH_FILES,
     WORKFLOWS,
-    KindArgument,
     PlatformOptions,
     collection_name,
+    kind_argument,
     one_id,
     one_of,
 )
 from steelyard.cli.entities import IdArgument
 from steelyard.cli.option_groups import with_options
 
+UPLOADED = frozenset({"datasets", "modules", "models"})
 AccountOption = Annotated[str, typer.Option(help="Account that owns the entity.")]
 
 
@@ -35,8 +36,8 @@ def upload(
     """Create a dataset, a module or a model from a folder. Its id is printed."""
     from steelyard.errors import UsageError
 
-    plural = collection_name(kind)
-    if plural not in {"datasets", "modules", "models"}:
+    plural = collection_name(kind, UPLOADED)
+    if plural not in UPLOADED:
         raise UsageError(f"upload {kind}: should be dataset, module or model")
     if not folder.is_dir():
         raise UsageError(f"upload {folder}: there is no such folder")
@@ -52,7 +53,7 @@ def upload(
 
 @with_options
 def download(
-    kind: KindArgument,
+    kind: Annotated[str, kind_argument(WITH_FILES)],
     id: IdArgument,
     folder: Annotated[
         Path, typer.Argument(help="Folder for the files. An interrupted download is completed.")
@@ -61,7 +62,7 @@ def download(
     platform: PlatformOptions,
 ) -> None:
     """Download the files of an entity. They are a dataset's rows, an evaluation's outputs, a report's page."""
-    plural = one_of(collection_name(kind), WITH_FILES, "files to download")
+    plural = one_of(collection_name(kind, WITH_FILES), WITH_FILES, "files to download")
     with platform.connect() as client, _progress("downloading") as progress:
         collection = getattr(client, plural)
         collection.download(one_id(client, plural, id), folder, progress=progress)
@@ -70,7 +71,7 @@ def download(
 
 @with_options
 def logs(
-    kind: KindArgument,
+    kind: Annotated[str, kind_argument(WORKFLOWS)],
     id: IdArgument,
     since: Annotated[
         str | None,
@@ -83,7 +84,7 @@ def logs(
     """Print what the Pods of a workflow have written."""
     from steelyard.cli.output import log_line
 
-    plural = one_of(collection_name(kind), WORKFLOWS, "logs")
+    plural = one_of(collection_name(kind, WORKFLOWS), WORKFLOWS, "logs")
     with platform.connect() as client:
         collection = getattr(client, plural)
         lines = collection.logs(one_id(client, plural, id), since=since, limit=limit).logs
