@@ -19,7 +19,9 @@ config = typer.Typer(help="Check the engines of the settings, and make their tab
 @config.command()
 @needs("local")
 def check(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
-    """Try every engine: log, view, accounts, the keys of secrets, storage and backup.
+    """Try every engine, and the keys of secrets.
+
+    The engines are log, view, accounts, storage and backup.
 
     Prints what each one is and can do. Exit status 3 when one of them cannot be used.
     """

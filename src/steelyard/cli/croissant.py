@@ -10,7 +10,7 @@ from steelyard.cli.entities import IdArgument
 from steelyard.cli.option_groups import with_options
 
 croissant = typer.Typer(
-    help="Describe datasets as Croissant, and take descriptions from Croissant files.",
+    help="Describe datasets as Croissant, and take such descriptions.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -41,7 +41,10 @@ def take(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Take name, description, licence and citation of a Croissant file as the documentation of a dataset."""
+    """Take the documentation of a dataset from a Croissant file.
+
+    These are name, description, licence and citation.
+    """
     content = _read(file) if file else None
     with platform.connect() as client:
         answer = client.datasets.take_croissant(one_id(client, "datasets", id), content)

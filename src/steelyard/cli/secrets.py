@@ -22,7 +22,7 @@ AccountOption = Annotated[
 ]
 
 secret = typer.Typer(
-    help="Set, list and delete secrets: tokens, passwords and keys that workflows of an account need.",
+    help="Set, list and delete secrets. They are tokens, passwords and keys that workflows of an account need.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

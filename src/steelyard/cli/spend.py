@@ -25,7 +25,10 @@ def spend(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Show what hosted models have cost: calls, tokens and money, today (UTC) and in total, beside their caps."""
+    """Show what hosted models have cost.
+
+    These are calls, tokens and money, today (UTC) and in total, beside their caps.
+    """
     from steelyard.cli.output import check_form, now, rendered
     from steelyard.schema.hosted_model import is_hosted
 

@@ -17,7 +17,7 @@ AccountArgument = Annotated[str, typer.Argument(help="Id or name of the account.
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the webhook, or its beginning.")]
 
 webhook = typer.Typer(
-    help="Register addresses that are notified when an entity has ended, and show whether they answer.",
+    help="Register addresses that are notified when entities end. They are listed with what they answer.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -39,7 +39,9 @@ def create(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Register an address, and print the secret that its events are signed with. It cannot be shown again.
+    """Register an address, and print the secret of its events.
+
+    The events are signed with it. It cannot be shown again.
 
     The platform's setting egress.webhooks has to allow the host.
     """
@@ -53,7 +55,10 @@ def create(
 @webhook.command("list")
 @with_options
 def list_(account: AccountArgument, output: OutputOption = "table", *, platform: PlatformOptions) -> None:
-    """List the webhooks of an account: whether they answer, and how much was sent and waits."""
+    """List the webhooks of an account.
+
+    The list says whether they answer, and how much was sent and waits.
+    """
     from steelyard.cli.output import check_form
 
     check_form(output)
@@ -76,7 +81,10 @@ def delete(account: AccountArgument, id: IdArgument, *, platform: PlatformOption
 @webhook.command("enable")
 @with_options
 def enable(account: AccountArgument, id: IdArgument, *, platform: PlatformOptions) -> None:
-    """Send to a webhook again that was disabled since it failed, or at once to one that rests."""
+    """Send again to a webhook that was disabled.
+
+    One that rests after a failure is sent to at once.
+    """
     with platform.connect() as client:
         owner = _account(client, account)
         enabled = client.webhooks.enable(owner, _one(client, owner, id))
