@@ -96,6 +96,13 @@ async def test_a_wrong_field_is_named_and_nothing_is_created(
     assert answer["reason"] == "Invalid"
 
 
+async def test_an_address_without_its_version_says_how_it_ends(world: World) -> None:
+    without = await world.admin.get(world.admin.base_url.join("/evaluations"))
+    assert without.status_code == 404
+    assert without.json()["detail"] == "there is no /evaluations; the address of the API ends in /v0"
+    assert (await world.admin.get("/spoons")).json()["detail"] == "there is no /v0/spoons"
+
+
 async def test_a_mount_of_what_is_not_there(world: World) -> None:
     source = {"kind": "Dataset", "id": UNKNOWN}
     mount = {"kind": "Data", "name": "d", "mountPath": "/d", "data": {"source": source}}

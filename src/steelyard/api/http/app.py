@@ -201,12 +201,7 @@ class App:
             # at once.
             if first in _ABSENT:
                 raise NotImplementedYet(f"{first} are not served here yet")
-            hint = (
-                "; a repository's name is artifacts/<id of an artifact>"
-                if scope["path"].startswith(PREFIX)
-                else ""
-            )
-            raise NotFound(f"there is no {scope['path']}{hint}")
+            raise NotFound(f"there is no {scope['path']}{_hint(scope['path'])}")
         check = match.route.check
         if not isinstance(check, Grant | Administrator | Authenticated):
             return _NO_CALLER
@@ -274,3 +269,10 @@ def _content_refused(error: ContentError, path: str) -> ApiError:
         return NotFound(str(error))
     _log.error("%s failed", path, exc_info=error)
     return ApiError(f"the platform's database or log cannot take this request: {error}")
+
+
+def _hint(path: str) -> str:
+    """Return what may be wrong with a path that is none of the API's."""
+    if path.startswith(PREFIX):
+        return "; a repository's name is artifacts/<id of an artifact>"
+    return "" if path.startswith("/v0/") else "; the address of the API ends in /v0"
