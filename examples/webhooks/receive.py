@@ -11,7 +11,10 @@ import sys
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-KEY = base64.b64decode(os.environ["WEBHOOK_SECRET"].removeprefix("whsec_"))
+SECRET = os.environ.get("WEBHOOK_SECRET", "")
+if len(sys.argv) != 2 or not SECRET.startswith("whsec_"):
+    sys.exit("usage: WEBHOOK_SECRET=whsec_... python receive.py PORT")
+KEY = base64.b64decode(SECRET.removeprefix("whsec_"))
 MOST_BYTES = 65_536
 seen: set[str] = set()
 
