@@ -8,7 +8,9 @@ import yaml
 
 from steelyard.schema.crd import custom_resource_definitions, spec_schema
 from steelyard.schema.definitions import FILE
+from steelyard.schema.reasons import REASONS
 from steelyard.schema.resources import GROUP, RESOURCES, VERSION, ResourceKind
+from steelyard.schema.status import ENDINGS, WITH_WORKFLOW, statuses
 from steelyard.schema.training.crd import training_spec_schema
 from steelyard.schema.training.kinds import TRAINING, TrainingKind
 from steelyard.types import Json
@@ -32,8 +34,24 @@ def files() -> dict[str, str]:
     lines = [f"* [{kind.kind}]({kind.singular}.md): {kind.spec.__doc__}" for kind in RESOURCES.values()]
     training = [f"* [{kind.kind}]({kind.singular}.md): {kind.spec.__doc__}" for kind in TRAINING.values()]
     heads = f"# Resources of {GROUP}/{VERSION}", "# Training jobs"
-    index = "\n".join([heads[0], "", *lines, "", heads[1], "", *training, ""])
-    return made | {"docs/reference/README.md": index}
+    platform = "* [Statuses and reasons](statuses.md) of the entities of the platform's API."
+    index = "\n".join([heads[0], "", platform, *lines, "", heads[1], "", *training, ""])
+    return made | {"docs/reference/README.md": index, "docs/reference/statuses.md": _statuses_page()}
+
+
+def _statuses_page() -> str:
+    """Return the page of what an entity's `status` and `reason` may be."""
+    rows = ["| kind | statuses, in the order of a life | ends well | ends badly |", "|---|---|---|---|"]
+    for kind, (success, failure) in ENDINGS.items():
+        rows.append(f"| {kind} | {', '.join(statuses(kind))} | {success} | {failure} |")
+    running = ", ".join(sorted(WITH_WORKFLOW))
+    workflows = f"Something runs for these, which can be terminated and, at their end, run again: {running}."
+    reasons = ["| reason | |", "|---|---|", *(f"| `{reason}` | {text} |" for reason, text in REASONS.items())]
+    text = "An entity's `reason` says in one word why it has its status, and its `message` in a sentence."
+    heads = "# Statuses and reasons", "## Statuses", "## Reasons"
+    return "\n".join(
+        [heads[0], "", text, "", heads[1], "", *rows, "", workflows, "", heads[2], "", *reasons, ""]
+    )
 
 
 def _page(kind: ResourceKind) -> str:
