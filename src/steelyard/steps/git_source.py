@@ -126,15 +126,21 @@ def _file(lfs: _LFSClient, path: str, path_in_tree: Path) -> RemoteFile:
 
 
 def _large(lfs: _LFSClient, pointer: LFSPointer, local: Path) -> None:
-    """Stream one large file to disk; `RemoteFile.check` compares size and digest."""
+    """Stream one large file to disk; `RemoteFile.check` compares size and digest. Raises StepFailed, LFSError."""
     answer = lfs.batch("download", [{"oid": pointer.oid, "size": pointer.size}])
     action = _download(answer.objects, pointer.oid)
     # The LFS server names the address and its headers; the repository's own credentials must not go there.
     with lfs.pools.request("GET", action[0], headers=action[1], preload_content=False) as response:
         if response.status >= 400:
             raise LFSError(f"{action[0]}: HTTP {response.status}")
+        left = pointer.size
         with local.open("wb") as file:
-            shutil.copyfileobj(response, file, PIECE)
+            while piece := response.read(PIECE):
+                left -= len(piece)
+                if left < 0:  # the disk has room for the file, not for what a server may send without end
+                    text = f"the LFS server sends more than {pointer.size} bytes of {pointer.oid}"
+                    raise StepFailed(FETCH_FAILED, text, permanent=True)
+                file.write(piece)
 
 
 def _download(objects: list[LFSBatchObject], oid: str) -> tuple[str, dict[str, str]]:
@@ -152,7 +158,7 @@ def _download(objects: list[LFSBatchObject], oid: str) -> tuple[str, dict[str, s
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """Blocking work in a thread; the library's failures in our words."""
+    """Run blocking work in a thread. Raises the library's failures as StepFailed."""
     try:
         return await asyncio.to_thread(work)
     except (NotGitRepository, HTTPUnauthorized, KeyError) as error:

@@ -7,6 +7,7 @@ import json
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -74,6 +75,8 @@ class Server:
     def __init__(self, repo: Repo) -> None:
         self.large = {OID: WEIGHTS}
         self.large_at = ""
+        self.repeats = 1
+        """Number of times that a large file is sent in one answer."""
         self.requests: list[str] = []
         served: dict[str, BackendRepo] = {"/model.git": repo}
         self._git = make_wsgi_chain(DictBackend(served))
@@ -97,7 +100,7 @@ class Server:
         if path.startswith("/large/"):
             assert environ["HTTP_X_LARGE"] == "yes"
             start("200 OK", [("Content-Type", "application/octet-stream")])
-            return [self.large[path.removeprefix("/large/")]]
+            return repeat(self.large[path.removeprefix("/large/")], self.repeats)
         return self._git(environ, start)
 
     def _offer(self, request: Any) -> Any:
@@ -210,3 +213,12 @@ async def test_large_files_at_an_address_that_is_not_allowed_are_not_fetched(
         await _fetch(tmp_path, f"{server.base}/model.git")
     assert failure.value.permanent
     assert not [path for path in server.requests if path.startswith("/large/")]
+
+
+async def test_more_of_a_large_file_than_its_pointer_states_is_not_kept_on_the_disk(
+    server: Server, tmp_path: Path
+) -> None:
+    server.repeats = 10
+    with pytest.raises(StepFailed, match=f"sends more than {len(WEIGHTS)} bytes of {OID}") as failure:
+        await _fetch(tmp_path, f"{server.base}/model.git")
+    assert failure.value.permanent
