@@ -15,8 +15,15 @@ def random_id() -> str:
 
 
 def replication_id(evaluation: str, number: int) -> str:
-    """Return the `_replication_` of replication `number` (from 0): uuid5 of the evaluation's id and the number."""
-    return uuid.uuid5(uuid.UUID(evaluation), str(number)).hex
+    """Return the `_replication_` of replication `number` (from 0): uuid5 of the evaluation's id and the number.
+
+    Raises ValueError for an id that is no UUID, such as one that somebody wrote into a manifest by hand.
+    """
+    try:
+        namespace = uuid.UUID(evaluation)
+    except ValueError as error:
+        raise ValueError(f"spec.id: {evaluation!r} should be 32 digits and letters from a to f") from error
+    return uuid.uuid5(namespace, str(number)).hex
 
 
 def namespaced_id(namespace: str, name: str) -> str:

@@ -130,6 +130,8 @@ def test_an_evaluation_needs_its_service() -> None:
 
 def test_replications_and_epochs_are_as_published() -> None:
     assert replication_id("0" * 32, 0) == "b6c54489-38a0-5f50-a60a-fd8d76219cae".replace("-", "")
+    with pytest.raises(ValueError, match=r"spec.id: 'flowers' should be 32 digits and letters from a to f"):
+        replication_id("flowers", 0)
     created = datetime(2026, 1, 1, tzinfo=UTC)
     assert epoch(created, "abcdef01-2345", 3) == "1767225600-abcdef01-0003"
     assert epoch(created, "f", 9) < epoch(datetime(2026, 1, 2, tzinfo=UTC), "a", 1)
