@@ -5,7 +5,15 @@ import base64
 import pytest
 
 from steelyard.kube.resource import CONFIG_MAPS, PODS, SECRETS
-from steelyard.local.kubelet.testing import Machine, container_status, is_running, make_container, make_pod
+from steelyard.local.kubelet import tokens
+from steelyard.local.kubelet.testing import (
+    Machine,
+    container_status,
+    is_running,
+    make_container,
+    make_pod,
+    phase,
+)
 from steelyard.types import Json
 
 MOUNT = {"name": "v", "mountPath": "/shown"}
@@ -85,6 +93,25 @@ async def test_a_pod_that_has_ended_leaves_no_value_of_a_secret(
     assert [path.read_text().strip() for path in files if path.name == "size"] == ["19"]
     assert any(path.read_bytes() == b"one" for path in files)
     assert not any(b"a-distinctive-value" in path.read_bytes() for path in files)
+
+
+async def test_a_pod_that_ends_while_no_kubelet_runs_leaves_no_token(machine: Machine) -> None:
+    """No manifest names the volume of an account's token, and the kubelet that made it is gone."""
+    kept = {"name": "kept", "mountPath": "/kept"}
+    container = make_container("while ! test -e /kept/end; do sleep 0.01; done", volumeMounts=[kept])
+    pod = make_pod(container, volumes=[{"name": "kept", "emptyDir": {}}], restartPolicy="Never")
+    await machine.cluster.create(PODS, pod)
+    pod = await machine.until(is_running)
+    folder = machine.folder(pod).path / "volumes"
+    (folder / tokens.VOLUME).mkdir()
+    (folder / tokens.VOLUME / "token").write_text("a token")
+    await machine.crash()
+    (folder / "kept" / "end").write_text("")
+    await machine.until(lambda _: machine.folder(pod).base("main", 0).with_suffix(".exited").exists())
+    machine.start()
+    await machine.until(lambda pod: phase(pod) == "Succeeded")
+    assert not (folder / tokens.VOLUME).exists()
+    assert (folder / "kept" / "end").exists()
 
 
 async def test_a_container_that_starts_again_still_has_its_secret(machine: Machine) -> None:

@@ -52,9 +52,10 @@ class ShownVolumes:
 
         A cluster unmounts them then; what stays for inspection is the log, and no value.
         """
-        shown = self._with_account or pod
-        for volume in sequence(shown["spec"], "volumes"):
-            folder = self._folder.volume(pod, volume["name"])
+        named = {volume["name"]: volume for volume in sequence(pod["spec"], "volumes")}
+        # Also the volume of the account's token, which no manifest names: an earlier kubelet may have made it.
+        for name, volume in {tokens.VOLUME: tokens.automatic_volume(), **named}.items():
+            folder = self._folder.volume(pod, name)
             if volumes.holds_secrets(volume) and folder.exists():
                 await asyncio.to_thread(shutil.rmtree, folder)
 
