@@ -7,6 +7,7 @@ that the LFS server gives.
 """
 
 import asyncio
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -35,6 +36,7 @@ PIECE = 1 << 20
 SECONDS = 60.0
 """Longest time for a connection, and without a byte of an answer."""
 NOT_KEPT = frozenset({".gitattributes", ".gitignore"})
+_CONNECTION = re.compile(r"^\w+\(host=[^)]*\): ")
 
 
 class _LFSClient(HTTPLFSClient):
@@ -169,5 +171,12 @@ async def _in_thread(work: Callable[[], T]) -> T:
         raise StepFailed(FETCH_FAILED, str(error), permanent=True) from error
     except (GitProtocolError, LFSError, urllib3.exceptions.HTTPError, OSError) as error:
         raise StepFailed(
-            FETCH_FAILED, f"the repository cannot be reached: {error}", permanent=False
+            FETCH_FAILED, f"the repository cannot be reached: {_cause(error)}", permanent=False
         ) from error
+
+
+def _cause(error: Exception) -> str:
+    """Return what has failed, without the library's name of the connection and the count of its attempts."""
+    if isinstance(error, urllib3.exceptions.MaxRetryError) and error.reason:
+        error = error.reason
+    return _CONNECTION.sub("", str(error))

@@ -168,7 +168,9 @@ async def test_no_such_repository_is_permanent(server: Server, tmp_path: Path) -
 
 
 async def test_no_server_is_worth_a_retry(tmp_path: Path) -> None:
-    with pytest.raises(StepFailed, match="cannot be reached") as failure:
+    with pytest.raises(
+        StepFailed, match=r"the repository cannot be reached: no connection to 127\.0\.0\.1: "
+    ) as failure:
         await _fetch(tmp_path, "http://127.0.0.1:9/model.git")
     assert not failure.value.permanent
 
