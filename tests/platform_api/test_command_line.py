@@ -114,6 +114,10 @@ async def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         result = await steelyard(to, "get", "teams", "-w", f"challenge={nobody}")
         assert (result.exit_code, result.stdout.strip()) == (0, "nothing found")
         assert f"there is no challenge {nobody}; `steelyard get challenges`" in result.stderr
+        result = await steelyard(to, "get", "teams", "-w", "status=Activ,Active")
+        assert (result.exit_code, result.stdout.strip()) == (0, "nothing found")
+        assert "status=Activ: teams have none such; there are " in result.stderr
+        assert "status=Active:" not in result.stderr
         for team in (nobody, "Strangers"):
             result = await steelyard(to, "team", "approve", team)
             assert isinstance(result.exception, UsageError)

@@ -159,7 +159,7 @@ def get(
             )
             entities = list(islice(matching, limit))
             if not entities:
-                _warn_of_unknown(client, where or [])
+                _warn_of_unknown(client, plural, where or [])
     single = ids is not None and len(ids) == 1
     typer.echo(rendered([entity.dump() for entity in entities], output, plural, single=single, now=now()))
 
@@ -268,21 +268,37 @@ def terminate(
     typer.echo(f"{plural}/{id} terminated{f': {answer.message}' if answer.message else ''}")
 
 
-def _warn_of_unknown(client: "Client", where: list[str]) -> None:
-    """Say which entities that filters name are not there: nothing can refer to them."""
+def _warn_of_unknown(client: "Client", plural: str, where: list[str]) -> None:
+    """Say which entities and statuses that filters name are not there: nothing can have them."""
     from steelyard.cli.connection import COLLECTIONS
     from steelyard.client import NotFound
 
     for text in where:
         name, _, value = text.partition("=")
-        plural = f"{name.lower()}s"
-        if plural not in COLLECTIONS or "," in value:
+        if name == "status":
+            _warn_of_statuses(plural, value.split(","))
+            continue
+        named = f"{name.lower()}s"
+        if named not in COLLECTIONS or "," in value:
             continue
         try:
-            getattr(client, plural).get(value)
+            getattr(client, named).get(value)
         except NotFound:
-            hint = f"`steelyard get {plural}` lists what there is"
+            hint = f"`steelyard get {named}` lists what there is"
             typer.echo(f"steelyard: warning: {text}: there is no {name} {value}; {hint}", err=True)
+
+
+def _warn_of_statuses(plural: str, named: list[str]) -> None:
+    from steelyard.schema.entities import PLURALS
+    from steelyard.schema.status import statuses
+
+    known = [status for kind, name in PLURALS.items() if name == plural for status in statuses(kind)]
+    for status in named:
+        if known and status not in known:
+            typer.echo(
+                f"steelyard: warning: status={status}: {plural} have none such; there are {', '.join(known)}",
+                err=True,
+            )
 
 
 def _filters(labels: list[str], where: list[str]) -> dict[str, object]:
