@@ -1,6 +1,7 @@
 """Hosted models on one machine: evaluations that a provider on loopback answers, caps that end them, and kills."""
 
 import asyncio
+import json
 import os
 import signal
 import threading
@@ -27,6 +28,7 @@ from tests.integration.small import ACCOUNT
 
 ROWS = 120
 SECONDS = 600.0
+SNAPSHOTS: list[Json] = [{"model": "large-1", "system_fingerprint": "fp_1"}, {"model": "large-2"}]
 PROGRAM = "steelyard.steps.hosted_model"
 
 pytestmark = pytest.mark.e2e
@@ -68,7 +70,8 @@ def allowed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def questions(client: Client, folder: Path) -> Dataset:
     folder.mkdir()
-    rows = {"_index_": range(ROWS), "prompt": [f"question {number}" for number in range(ROWS)]}
+    asked = [f"question {number}" for number in range(ROWS)]
+    rows = {"_index_": range(ROWS), "prompt": asked, "answer": ["word"] * ROWS}
     pq.write_table(pa.table({name: list(column) for name, column in rows.items()}), folder / "q.parquet")
     return client.datasets.create_from_folder(folder, account=ACCOUNT, name="questions")
 
@@ -101,12 +104,18 @@ def settled(client: Client, service: InferenceService) -> ServiceSpending:
 
 
 def test_an_evaluation_is_answered_by_a_provider_until_a_cap(allowed: Machine, tmp_path: Path) -> None:
-    provider = FakeProvider(seconds=0.01)
+    provider = FakeProvider(seconds=0.01, snapshots=SNAPSHOTS)
     with providing(provider) as (url, _), allowed.client() as client:
         dataset = questions(client, tmp_path / "questions")
         service = hosted(client, url, tokens_total=60_000)
         made = evaluation(client, dataset, service)
         assert client.evaluations.wait(made.id, timeout=SECONDS).status == "Complete"
+        report = client.reports.create(account=ACCOUNT, rubric="exact-match", evaluation=made.id)
+        client.reports.wait(report.id, timeout=SECONDS)
+        client.reports.download(report.id, tmp_path / "report")
+        numbers = json.loads((tmp_path / "report" / "report.json").read_text())
+        servers = sorted((server["runner"], server["version"]) for server in numbers["servers"])
+        assert servers == [("127.0.0.1", "large-1 (fp_1)"), ("127.0.0.1", "large-2")]
         spending = settled(client, service)
         assert spending.total.calls == len(provider.bodies) == ROWS
         assert spending.total.inputTokens + spending.total.outputTokens == provider.charged

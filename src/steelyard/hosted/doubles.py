@@ -6,7 +6,7 @@
 import argparse
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -31,6 +31,8 @@ class FakeProvider:
     """Break the connection in the middle of every answer."""
     refusal: Callable[[Json], web.Response | None] = lambda body: None
     """Returns an error in place of an answer."""
+    snapshots: Sequence[Json] = ()
+    """Fields of answers that say which model gave them, in turn; by default the model is the one that was asked."""
     bodies: list[Json] = field(default_factory=list)
     read: int = 0
     written: int = 0
@@ -84,6 +86,7 @@ class FakeProvider:
             "object": "chat.completion",
             "model": body["model"],
             "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            **self._snapshot(),
         }
         if self.tells_usage:
             answer["usage"] = {**usage, "total_tokens": sum(usage.values())}
@@ -91,10 +94,14 @@ class FakeProvider:
             request.transport.abort()
         return web.json_response(answer)
 
+    def _snapshot(self) -> Json:
+        return self.snapshots[len(self.bodies) % len(self.snapshots)] if self.snapshots else {}
+
     async def _stream(self, request: web.Request, body: Json, words: int, usage: Json) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        parts: list[Json] = [{"choices": [{"index": 0, "delta": {"content": "word "}}]}] * words
+        part: Json = {"choices": [{"index": 0, "delta": {"content": "word "}}], **self._snapshot()}
+        parts: list[Json] = [part] * words
         if self.tells_usage and (body.get("stream_options") or {}).get("include_usage"):
             parts.append({"choices": [], "usage": usage})
         for number, part in enumerate(parts):

@@ -5,7 +5,7 @@ Each call passes the gate, holds what it may cost, asks the provider once, and i
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import aiohttp
 from aiohttp import web
@@ -17,6 +17,7 @@ from steelyard.hosted.calls import Api, BadCall, Call, prepare_call
 from steelyard.hosted.gate import Gate, RateLimited
 from steelyard.hosted.ledger import Tokens
 from steelyard.hosted.provider import Answer, Failure, Provider, ProviderFailed
+from steelyard.hosted.snapshots import PATH, Snapshots
 from steelyard.schema.hosted_model import STOPPED, HostedModel
 
 MAX_REQUEST_BYTES = 64 << 20
@@ -34,6 +35,7 @@ class Proxy:
     account: Account
     provider: Provider
     warn: Callable[[str], None]
+    snapshots: Snapshots = field(default_factory=Snapshots)
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, "chat")
@@ -45,6 +47,10 @@ class Proxy:
         """Answer with the one model that there is, without asking the provider."""
         model = {"id": self.model.model, "object": "model", "created": 0, "owned_by": "provider"}
         return web.json_response({"object": "list", "data": [model]})
+
+    async def seen(self, _: web.Request) -> web.StreamResponse:
+        """Answer with the snapshots of the provider's model that answers have named so far."""
+        return web.json_response(self.snapshots.json())
 
     async def _answer(self, request: web.Request, api: Api) -> web.StreamResponse:
         try:
@@ -81,6 +87,7 @@ class Proxy:
                     return response
                 body = await self.provider.read(answer)
                 used = usage_in(body)
+                self.snapshots.note(body)
                 return web.Response(body=body, status=answer.status, content_type=answer.content_type)
         except ProviderFailed as error:
             used = error.used
@@ -99,10 +106,13 @@ class Proxy:
         events = EventStream(shows_usage=sent.shows_usage)
         client = _Client(request)
         await client.begin(answer)
+        noted = False
         try:
             async for piece in answer.content.iter_any():
                 for event in events.feed(piece):
-                    await client.write(self.provider.without_key(event))
+                    passed_on = self.provider.without_key(event)
+                    noted = noted or self.snapshots.note_event(passed_on)
+                    await client.write(passed_on)
             for event in events.end():
                 await client.write(self.provider.without_key(event))
         except (aiohttp.ClientError, TimeoutError, OSError, EndlessEvent) as error:
@@ -169,6 +179,7 @@ def make_app(proxy: Proxy) -> web.Application:
         app.router.add_post(f"{prefix}/chat/completions", proxy.chat)
         app.router.add_post(f"{prefix}/completions", proxy.completions)
         app.router.add_get(f"{prefix}/models", proxy.models)
+    app.router.add_get(PATH, proxy.seen)
     for path in ("/ready", "/health"):
         app.router.add_get(path, ready)
     return app

@@ -22,6 +22,7 @@ from steelyard.hosted.gate import Gate
 from steelyard.hosted.ledger import Caps, Spent, Tokens
 from steelyard.hosted.provider import Provider
 from steelyard.hosted.proxy import Proxy, make_app
+from steelyard.hosted.snapshots import MOST, MOST_CHARACTERS, Snapshot, Snapshots, snapshots_in
 from steelyard.schema.egress import EgressPolicy
 from steelyard.schema.hosted_model import HostedModel
 from steelyard.storage.store import open_store
@@ -316,3 +317,42 @@ async def test_the_model_is_listed_without_asking_the_provider() -> None:
         async with setting.client.get("/ready") as response:
             assert response.status == 200
     assert provider.bodies == []
+
+
+SNAPSHOTS: list[dict[str, Any]] = [
+    {"model": "large-2026-08-06", "system_fingerprint": "fp_1"},
+    {"model": "large-2026-11-20", "system_fingerprint": None},
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_snapshots_that_answers_name_are_told_once_each(stream: bool) -> None:
+    async with serving(FakeProvider(snapshots=SNAPSHOTS), tokens_total=10_000) as setting:
+
+        async def seen() -> list[Snapshot]:
+            async with setting.client.get("/snapshots") as response:
+                return snapshots_in(await response.json())
+
+        assert await seen() == []
+        for _ in range(4):
+            async with setting.client.post(CHAT, json={**HELLO, "stream": stream}) as response:
+                await response.text()
+        assert sorted(map(str, await seen())) == ["large-2026-08-06 (fp_1)", "large-2026-11-20"]
+
+
+@pytest.mark.parametrize("answer", [b"{", b"[]", b'{"model": 3}', b'{"model": ""}', b"data: [DONE]"])
+def test_an_answer_that_names_no_model_is_passed_over(answer: bytes) -> None:
+    snapshots = Snapshots()
+    snapshots.note(answer)
+    snapshots.note_event(b"data: " + answer + b"\n\n")
+    assert snapshots.json() == {"snapshots": []}
+
+
+def test_a_provider_that_names_ever_other_models_fills_no_memory() -> None:
+    snapshots = Snapshots()
+    for number in range(2 * MOST):
+        snapshots.note(b'{"model": "%s-%d"}' % (b"x" * 1000, number))
+        snapshots.note(b'{"model": "m%d"}' % number)
+    seen = snapshots_in(snapshots.json())
+    assert len(seen) <= MOST
+    assert max(len(str(snapshot)) for snapshot in seen) <= MOST_CHARACTERS

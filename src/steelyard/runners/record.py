@@ -30,7 +30,8 @@ class ServerRecord:
     """Type of the numbers in the weights' files, such as bfloat16; empty where they do not say."""
     precision: str
     """Type of the numbers that it computes with: as its arguments say, else its own choice, `auto`."""
-    gpus: int
+    gpus: int | None
+    """Number of GPUs; None where nobody knows what a provider computes with."""
     gpu_models: tuple[str, ...] = ()
     """Names of the GPUs of the machine, where they are known."""
 
@@ -91,6 +92,20 @@ def service_record(service: Json, *, version: str = "", weights: str = "") -> Se
         arguments=tuple(sequence(runner, "args")),
     )
     return replace(server_record(kind, serving, version=version), weights=weights)
+
+
+def provider_record(host: str, model: str, snapshot: str) -> ServerRecord:
+    """Return the record of a provider's model, whose version is the snapshot that its answers name."""
+    return ServerRecord(
+        runner=host,
+        version=snapshot,
+        variant="",
+        lock="",
+        arguments=("--model", model),
+        weights="",
+        precision="auto",
+        gpus=None,
+    )
 
 
 def version_in(answer: JsonValue) -> str:

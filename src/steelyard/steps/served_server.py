@@ -3,14 +3,17 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import orjson
 
 from steelyard.discovery import Discovery
 from steelyard.evaluation.record import record_server
-from steelyard.runners.record import service_record, version_in
+from steelyard.hosted.snapshots import PATH, Snapshot, snapshots_in
+from steelyard.runners.record import provider_record, service_record, version_in
 from steelyard.runners.table import kind_of_runner
 from steelyard.runners.weights import precision_in
+from steelyard.schema.hosted_model import HostedModel, hosted_model, is_hosted
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.steps.volume import input_store
 from steelyard.storage.store import StorageError, Store
@@ -26,11 +29,14 @@ async def servers_recorded(
 ) -> AsyncIterator[None]:
     """Record the server of each replica that is there while the block runs; without one that tells, the service's."""
     service = spec.inferenceSession.inferenceService.dump()
-    if not service.get("runner") or service_record(service) is None:
+    recorder: _Recorder | _SnapshotRecorder
+    if is_hosted(service.get("runner") or {}):
+        recorder = _SnapshotRecorder(hosted_model(service["runner"]), replicas, output)
+    elif not service.get("runner") or service_record(service) is None:
         yield
         return
-    weights = await _precision(spec)
-    recorder = _Recorder(service, weights, replicas, output)
+    else:
+        recorder = _Recorder(service, await _precision(spec), replicas, output)
     looking = asyncio.create_task(recorder.look_always())
     try:
         yield
@@ -38,9 +44,44 @@ async def servers_recorded(
         looking.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await looking
-        # Nobody told a version: that the service was asked is recorded all the same.
-        if not recorder.versions:
-            await recorder.record("")
+        await recorder.end()
+
+
+class _SnapshotRecorder:
+    """The snapshots of a provider's model that the servers of a hosted model have seen so far."""
+
+    def __init__(self, model: HostedModel, replicas: Discovery, output: Store) -> None:
+        self._model, self._replicas, self._output = model, replicas, output
+        self._recorded: set[Snapshot] = set()
+
+    async def look_always(self) -> None:
+        while True:
+            await self._look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def end(self) -> None:
+        """Look for what the last answers have named; where none did, the model is recorded without a version."""
+        await self._look()
+        if not self._recorded:
+            await self._record("")
+
+    async def _look(self) -> None:
+        import aiohttp
+
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(ANSWER_SECONDS)) as session:
+            for address in await self._replicas.addresses():
+                # A server that is away, or of an earlier version, tells nothing: the evaluation goes on.
+                with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
+                    async with session.get(f"{address}{PATH}", allow_redirects=False) as response:
+                        seen = snapshots_in(orjson.loads(await response.read()))
+                    for snapshot in seen:
+                        if snapshot not in self._recorded:
+                            await self._record(str(snapshot))
+                            self._recorded.add(snapshot)
+
+    async def _record(self, version: str) -> None:
+        host = urlsplit(self._model.base_url).hostname or ""
+        await record_server(self._output, provider_record(host, self._model.model, version).json())
 
 
 class _Recorder:
@@ -70,6 +111,11 @@ class _Recorder:
                             await self.record(version)
                             self.versions.add(version)
                 await asyncio.sleep(LOOK_SECONDS)
+
+    async def end(self) -> None:
+        """Record the service without a version where nobody has told one: it was asked all the same."""
+        if not self.versions:
+            await self.record("")
 
     async def record(self, version: str) -> None:
         record = service_record(self._service, version=version, weights=self._weights)

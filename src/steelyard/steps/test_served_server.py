@@ -10,6 +10,9 @@ from aiohttp import web
 
 from steelyard.evaluation.doubles import make_spec
 from steelyard.evaluation.record import recorded_servers
+from steelyard.hosted.snapshots import Snapshots
+from steelyard.report.page.document import server_text
+from steelyard.schema.hosted_model import IMAGE_HOST, IMAGE_NAME, HostedModel
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.steps import served_server
 from steelyard.steps.served_server import servers_recorded
@@ -105,3 +108,53 @@ async def test_a_program_of_its_own_has_no_record(tmp_path: Path) -> None:
     async with servers_recorded(spec, Replicas(), output):
         pass
     assert await recorded(output) == []
+
+
+def hosted(folder: Path) -> EvaluationResourceSpec:
+    model = HostedModel(base_url="https://models.example.org/v1", model="large")
+    image = {"host": IMAGE_HOST, "name": IMAGE_NAME, "digest": "sha256:" + "0" * 64}
+    return serving(folder, kind="container", image=image, args=model.arguments(), volumeMounts=[])
+
+
+async def test_each_snapshot_of_a_hosted_model_is_recorded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_server, "LOOK_SECONDS", 0.01)
+    output, replicas, snapshots = FileStore(tmp_path / "out"), Replicas(), Snapshots()
+
+    async def seen(_: web.Request) -> web.Response:
+        return web.json_response(snapshots.json())
+
+    app = web.Application()
+    app.router.add_get("/snapshots", seen)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    replicas.here.add(f"http://127.0.0.1:{runner.addresses[0][1]}")
+    async with servers_recorded(hosted(tmp_path), replicas, output):
+        snapshots.note(b'{"model": "large-1", "system_fingerprint": "fp_1"}')
+        async with asyncio.timeout(30):
+            while not await recorded(output):  # noqa: ASYNC110 - a file that is there has no event
+                await asyncio.sleep(0.01)
+        snapshots.note(b'{"model": "large-1", "system_fingerprint": "fp_1"}')
+        # What the very last answer names is recorded, too.
+        snapshots.note(b'{"model": "large-2"}')
+    await runner.cleanup()
+    records = await recorded(output)
+    assert sorted((record["runner"], record["version"]) for record in records) == [
+        ("models.example.org", "large-1 (fp_1)"),
+        ("models.example.org", "large-2"),
+    ]
+    assert {server_text(record) for record in records} == {
+        "models.example.org large-1 (fp_1)",
+        "models.example.org large-2",
+    }
+
+
+async def test_a_hosted_model_whose_server_is_away_is_recorded_without_a_version(tmp_path: Path) -> None:
+    output, replicas = FileStore(tmp_path / "out"), Replicas()
+    replicas.here.add("http://127.0.0.1:9")
+    async with servers_recorded(hosted(tmp_path), replicas, output):
+        pass
+    (record,) = await recorded(output)
+    assert (record["runner"], record["version"]) == ("models.example.org", "")

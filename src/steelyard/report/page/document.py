@@ -145,10 +145,11 @@ def server_text(server: Mapping[str, Any]) -> str:
     program = " ".join(filter(None, (server["runner"], server["version"] or "of an unknown version")))
     precision = f"computing in {server['precision']}" if server["precision"] != "auto" else ""
     models = dict.fromkeys(server["gpuModels"])
-    gpus = f"{server['gpus']} GPU{'s' if server['gpus'] > 1 else ''}" + (
-        f" ({', '.join(models)})" if models else ""
-    )
-    return ", ".join(filter(None, (program, precision, gpus if server["gpus"] else "on processors")))
+    count = server["gpus"]
+    gpus = f"{count} GPU{'s' if (count or 0) > 1 else ''}" + (f" ({', '.join(models)})" if models else "")
+    # A provider does not say what its model runs on.
+    hardware = "" if count is None else gpus if count else "on processors"
+    return ", ".join(filter(None, (program, precision, hardware)))
 
 
 def named_by_run(run: Mapping[str, Any]) -> dict[str, str]:
