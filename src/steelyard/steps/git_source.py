@@ -177,6 +177,8 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 def _cause(error: Exception) -> str:
     """Return what has failed, without the library's name of the connection and the count of its attempts."""
-    if isinstance(error, urllib3.exceptions.MaxRetryError) and error.reason:
-        error = error.reason
-    return _CONNECTION.sub("", str(error))
+    # dulwich raises an error of its own with the text of the first one.
+    for failure in (error, error.__cause__):
+        if isinstance(failure, urllib3.exceptions.MaxRetryError) and failure.reason:
+            return _CONNECTION.sub("", str(failure.reason))
+    return str(error)
