@@ -233,6 +233,32 @@ async def test_the_file_of_a_data_source_is_taken_when_it_is_asked_for(world: Wo
     assert (await take(world, made, None)).status_code == 422
 
 
+@pytest.mark.parametrize(
+    "license",
+    ["[" * 1000 + "]" * 1000, r'"a\u0000b"', r'"\ud800"'],
+    ids=["nested deeply", "a NUL", "half a surrogate pair"],
+)
+async def test_a_data_sources_file_that_no_request_could_hold_is_refused(world: World, license: str) -> None:
+    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
+    content = (
+        f'{{"@type": "Dataset", "conformsTo": "{FACTS["conformsTo"]}", "name": "x", "license": {license}}}'
+    )
+    await world.engines.store.put(f"datasets/{made['id']}/{SOURCE_CROISSANT}", content.encode())
+    response = await take(world, made, None)
+    assert (response.status_code, response.json()["field"]) == (422, "croissant"), response.text
+    text = (await world.admin.get(f"/datasets/{made['id']}/documentation")).json()
+    assert text.get("fullPage") is None
+
+
+async def test_an_edit_that_is_refused_keeps_nothing_of_the_file(world: World) -> None:
+    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
+    stale = {"If-Match": made["metadata"]["revision"]}
+    path = f"/datasets/{made['id']}/croissant"
+    refused = await world.admin.put(path, json={"croissant": FACTS}, headers=stale)
+    assert refused.status_code == 409, refused.text
+    assert (await described(world, made))["name"] == "digits"
+
+
 async def test_what_is_not_ready_is_not_described(world: World) -> None:
     made = await world.created("datasets", **dataset())
     assert (await world.admin.get(f"/datasets/{made['id']}/croissant")).status_code == 409

@@ -19,7 +19,7 @@ from steelyard.api.http.errors import Conflict, Invalid
 from steelyard.api.http.responses import model_response, value_response
 from steelyard.api.http.routing import Route
 from steelyard.schema.answers import CroissantTaken
-from steelyard.schema.bounds import SUMMARY_LENGTH, TITLE_LENGTH
+from steelyard.schema.bounds import FREE_DEPTH, SUMMARY_LENGTH, TITLE_LENGTH, Unkeepable, check_json
 from steelyard.schema.commands import (
     DocumentationAttributes,
     DocumentationData,
@@ -35,6 +35,7 @@ from steelyard.types import Json
 
 
 def croissant_routes(collection: Collection) -> Iterator[Route]:
+    """Yield the routes below a dataset."""
     path = f"{collection.path}/{{id}}/croissant"
     yield Route(
         "GET", path, Grant("datasets", "get"), describe, "Describe as Croissant", None, dict[str, Any], errors=(409,)
@@ -71,12 +72,7 @@ async def take(context: RequestContext) -> Response:
     content = (await context.body(CroissantTakeRequest)).croissant
     dataset = await _dataset(context)
     if content is None:
-        content = await _object(context, dataset, SOURCE_CROISSANT)
-        if content is None:
-            raise Conflict(
-                f"croissant: is missing, and the data source of dataset {dataset.id} holds no croissant.json",
-                field="croissant",
-            )
+        content = await _file_of_source(context, dataset)
     kept = await _kept(context, dataset)
     columns = await asyncio.to_thread(columns_of, kept.schema)
     try:
@@ -84,8 +80,6 @@ async def take(context: RequestContext) -> Response:
     except NotCroissant as error:
         raise Invalid(f"croissant.{error}", field=f"croissant.{str(error).partition(':')[0]}") from error
     facts = reading.facts
-    store, key = context.api.platform.store, f"{place('Dataset', dataset.id)}/{CROISSANT}"
-    await store.put(key, orjson.dumps(facts.dump()))
     patch = DocumentationPatch(
         title=(facts.name or "")[:TITLE_LENGTH],
         summary=(facts.description or "")[:SUMMARY_LENGTH],
@@ -95,9 +89,27 @@ async def take(context: RequestContext) -> Response:
     command = EditEntityDocumentation(
         data=DocumentationData(id=dataset.id, kind="Dataset", attributes=attributes)
     )
+    # The edit may be refused, and then nothing is kept. A request that dies in between is completed by its repeat.
     await context.api.commands.edit(command, context.command_origin(), context.now)
+    store, key = context.api.platform.store, f"{place('Dataset', dataset.id)}/{CROISSANT}"
+    await store.put(key, orjson.dumps(facts.dump()))
     taken = [name for name, value in facts.dump().items() if value]
     return model_response(CroissantTaken(taken=taken, leftOut=reading.left_out))
+
+
+async def _file_of_source(context: RequestContext, dataset: Dataset) -> Json:
+    """Return the Croissant file of the dataset's data source. Raises Conflict, Invalid."""
+    content = await _object(context, dataset, SOURCE_CROISSANT)
+    if content is None:
+        raise Conflict(
+            f"croissant: is missing, and the data source of dataset {dataset.id} holds no croissant.json",
+            field="croissant",
+        )
+    try:
+        check_json(content, FREE_DEPTH)  # as of a file in a body: databases and JSON parsers take no other
+    except Unkeepable as error:
+        raise Invalid(f"croissant.{error}", field="croissant") from error
+    return content
 
 
 async def _dataset(context: RequestContext) -> Dataset:
