@@ -178,6 +178,26 @@ async def test_a_terminated_workflow_runs_again(tmp_path: Path) -> None:
         assert f"value: {made.partition('/')[2]}" in shown
 
 
+async def test_a_dataset_is_described_and_takes_a_description(tmp_path: Path) -> None:
+    rows, file = tmp_path / "rows", tmp_path / "croissant.json"
+    rows.mkdir()
+    pq.write_table(pa.table({"_index_": [1, 2]}), rows / "rows.parquet")
+    async with served(tmp_path / "state") as to:
+        made = await said(to, "upload", "dataset", str(rows), "--account", "acme")
+        id = made.partition("/")[2]
+        shown = json.loads(await said(to, "croissant", "show", id[:8]))
+        file.write_text(json.dumps({**shown, "name": "Two rows"}))
+        result = await steelyard(to, "croissant", "take", id, str(file))
+        assert result.stdout.startswith("taken: name, ")
+        assert "left out: identifier: is no part that is kept" in result.stderr
+        assert json.loads(await said(to, "croissant", "show", id))["name"] == "Two rows"
+        for content, fault in (("{", "is no JSON: "), ("[1]", "is no JSON object"), (None, "cannot be read")):
+            file.unlink() if content is None else file.write_text(content)
+            result = await steelyard(to, "croissant", "take", id, str(file))
+            assert isinstance(result.exception, UsageError)
+            assert str(result.exception).startswith(f"{file}: {fault}")
+
+
 async def test_an_organiser_approves_and_denies_a_team(tmp_path: Path) -> None:
     (tmp_path / "challenge.yaml").write_text(
         "kind: Challenge\naccount: acme\ncontent: {page: {title: Chess}}\n"

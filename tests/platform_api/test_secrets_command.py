@@ -96,6 +96,7 @@ async def test_secrets_are_listed_and_deleted(tmp_path: Path) -> None:
         ((), b"", "the value is empty"),
         ((), b"\n", "the value is empty"),
         ((), VALUE.encode() + b"x" * VALUE_BYTES, "more than 32768 bytes"),
+        ((), "ä".encode() * VALUE_BYTES, "more than 32768 bytes"),
         ((), b"\xff\xfe", "is no text in UTF-8"),
         (("--registry", "r"), VALUE.encode(), "one is of no use without the other"),
         (("--username", "u"), VALUE.encode(), "one is of no use without the other"),

@@ -45,26 +45,11 @@ def take(
 
     These are name, description, licence and citation.
     """
-    content = _read(file) if file else None
+    from steelyard.client.files import json_object
+
+    content = json_object(file) if file else None
     with platform.connect() as client:
         answer = client.datasets.take_croissant(one_id(client, "datasets", id), content)
     typer.echo(f"taken: {', '.join(answer.taken)}")
     for part in answer.leftOut:
         typer.echo(f"left out: {part}", err=True)
-
-
-def _read(file: Path) -> dict[str, object]:
-    """Return the content of a JSON file. Raises UsageError."""
-    import json
-
-    from steelyard.errors import UsageError
-
-    try:
-        content = json.loads(file.read_text())
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"{file}: is no JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise UsageError(f"{file}: is no JSON object")
-    return content

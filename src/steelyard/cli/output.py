@@ -46,15 +46,15 @@ def table(entities: Sequence[Json], now: datetime) -> str:
         )
         for entity in entities
     ]
-    if len(rows) == 1:
-        return "nothing found"
-    # The last column is as long as its text: padded, a long message would wrap every line.
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return columns(rows) if entities else "nothing found"
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return the rows as lines with columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    # A line ends with its text: padded, one long message in the last column would wrap every line of a terminal.
     return "\n".join(
-        "  ".join(
-            [*(cell.ljust(width) for cell, width in zip(row[:4], widths, strict=True)), row[4]]
-        ).rstrip()
-        for row in rows
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
 
 

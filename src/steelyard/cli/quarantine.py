@@ -115,6 +115,8 @@ def _rendered(entities: "Sequence[QuarantinedEntity]", form: str) -> str:
 
 
 def _table(entities: "Sequence[QuarantinedEntity]") -> str:
+    from steelyard.cli.output import columns
+
     if not entities:
         return "nothing is in quarantine"
     rows = [("ID", "CONSUMER", "WAITING", "SINCE", "REASON")]
@@ -128,8 +130,4 @@ def _table(entities: "Sequence[QuarantinedEntity]") -> str:
         )
         for entity in entities
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return "\n".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row[:4], widths, strict=True)), row[4]])
-        for row in rows
-    )
+    return columns(rows)

@@ -106,13 +106,11 @@ def span_text(span: timedelta) -> str:
 
 
 def _rendered(quotas: "Sequence[StoredQuota]", form: str) -> str:
-    from datetime import UTC
-
-    from steelyard.cli.output import rendered
+    from steelyard.cli.output import columns, now, rendered
 
     if form != "table":
         content = [quota.dump() for quota in quotas]
-        return rendered(content, form, "quotas", single=False, now=datetime.now(UTC))
+        return rendered(content, form, "quotas", single=False, now=now())
     if not quotas:
         return "no quota is set: the settings of the platform count"
     rows = [("ID", "PRINCIPAL", "RESOURCE", "USED", "LIMIT", "WITHIN")]
@@ -127,8 +125,4 @@ def _rendered(quotas: "Sequence[StoredQuota]", form: str) -> str:
         )
         for quota in quotas
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
-    return "\n".join(lines)
+    return columns(rows)

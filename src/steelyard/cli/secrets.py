@@ -101,15 +101,16 @@ def _value(name: str, file: Path | None) -> str:
         else:
             with file.open("rb") as opened:
                 data = opened.read(most + 1)
+    except OSError as error:
+        raise UsageError(f"--file {file}: {error.strerror}") from error
+    if len(data) > most:  # first: what was read may end within a character
+        raise UsageError(f"the value has more than {VALUE_BYTES} bytes")
+    try:
         text = data.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
         raise UsageError("--file: the value is no text in UTF-8") from None
-    except OSError as error:
-        raise UsageError(f"--file {file}: {error.strerror}") from error
     if not text:
         raise UsageError("the value is empty")
-    if len(data) > most:
-        raise UsageError(f"the value has more than {VALUE_BYTES} bytes")
     return text
 
 
@@ -125,13 +126,11 @@ def _docker_configuration(registry: str, username: str, password: str) -> str:
 
 
 def _rendered(secrets: "Sequence[Secret]", account: str, form: str) -> str:
-    from datetime import UTC, datetime
-
-    from steelyard.cli.output import rendered
+    from steelyard.cli.output import columns, now, rendered
 
     if form != "table":
         content = [secret.dump() for secret in secrets]
-        return rendered(content, form, "secrets", single=False, now=datetime.now(UTC))
+        return rendered(content, form, "secrets", single=False, now=now())
     if not secrets:
         return f"account {account} has no secrets"
     rows = [("NAME", "FINGERPRINT", "CREATED", "UPDATED")]
@@ -144,8 +143,4 @@ def _rendered(secrets: "Sequence[Secret]", account: str, form: str) -> str:
         )
         for secret in secrets
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
-    return "\n".join(lines)
+    return columns(rows)

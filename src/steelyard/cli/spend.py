@@ -54,6 +54,8 @@ def _runner(service: dict[str, object]) -> dict[str, object]:
 
 
 def _table(names: "Sequence[str]", spendings: "Sequence[ServiceSpending]") -> str:
+    from steelyard.cli.output import columns
+
     if not spendings:
         return "no inference service is a hosted model"
     rows = [("ID", "NAME", "CALLS", "TOKENS", "HELD", "TODAY", "TOTAL", "CAP PER DAY", "CAP IN TOTAL")]
@@ -71,11 +73,7 @@ def _table(names: "Sequence[str]", spendings: "Sequence[ServiceSpending]") -> st
         )
         for name, spending in zip(names, spendings, strict=True)
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
-    return "\n".join(lines)
+    return columns(rows)
 
 
 def _amount(spending: "Spending", currency: str) -> str:

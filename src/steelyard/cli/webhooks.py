@@ -137,13 +137,11 @@ def _show_secret(made: "WebhookAndSecret") -> None:
 
 
 def _rendered(webhooks: "Sequence[Webhook]", form: str) -> str:
-    from datetime import UTC, datetime
-
-    from steelyard.cli.output import rendered
+    from steelyard.cli.output import columns, now, rendered
 
     if form != "table":
         content = [webhook.dump() for webhook in webhooks]
-        return rendered(content, form, "webhooks", single=False, now=datetime.now(UTC))
+        return rendered(content, form, "webhooks", single=False, now=now())
     if not webhooks:
         return "the account has no webhook"
     rows = [("ID", "STATUS", "DELIVERED", "WAITING", "DROPPED", "URL", "REASON")]
@@ -159,8 +157,4 @@ def _rendered(webhooks: "Sequence[Webhook]", form: str) -> str:
         )
         for webhook in webhooks
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
-    return "\n".join(lines)
+    return columns(rows)

@@ -48,8 +48,10 @@ def by_name(paths: Sequence[Path | str]) -> dict[str, Path]:
 def json_object(path: Path) -> dict[str, Any]:
     """Return the object of a JSON file. Raises BadFiles."""
     try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise BadFiles(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise BadFiles(f"{path}: is no JSON: {error}") from error
     if not isinstance(content, dict):
         raise BadFiles(f"{path}: is no JSON object")

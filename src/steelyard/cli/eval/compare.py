@@ -79,15 +79,12 @@ def _json(compared: "ComparedRuns") -> str:
 
 
 def _table(compared: "ComparedRuns") -> str:
+    from steelyard.cli.output import columns
     from steelyard.report.comparison.runs import limits, overview
 
     table = overview(compared)
     rows = [tuple(column for column in table.columns), *(tuple(map(str, row)) for row in table.rows)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(table.columns))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
-    lines.insert(0, f"rubric: {compared.rubric}")
+    lines = [f"rubric: {compared.rubric}", columns(rows)]
     for other in compared.others:
         lines += ["", *_lines(compared, other)]
     return "\n".join([*lines, "", *(f"note: {limit}" for limit in limits(compared))])

@@ -135,7 +135,7 @@ def _again_in(job: "JobView", now: datetime) -> str | None:
 def _replicas(
     job: "JobView", pods: Sequence["Json"], reports: Mapping[str, "Progress"], now: datetime
 ) -> list[str]:
-    from steelyard.cli.train.listing import columns
+    from steelyard.cli.output import columns
 
     heading = ("REPLICA", "PHASE", "ATTEMPT", "RESTARTS", "EXIT", "AGE", "NODE", "")
     phases = _phases(job, pods)
@@ -145,7 +145,7 @@ def _replicas(
 
 def _gpus(pods: Sequence["Json"]) -> list[str]:
     """Say which GPUs of its machine each replica has, or had."""
-    from steelyard.cli.train.listing import columns
+    from steelyard.cli.output import columns
     from steelyard.clusters.training.logs import replica_of
 
     given = [
@@ -210,7 +210,7 @@ def _failure(failure: "FailureView", title: str) -> list[str]:
 
 
 def _conditions(job: "JobView") -> list[str]:
-    from steelyard.cli.train.listing import columns
+    from steelyard.cli.output import columns
 
     rows = [("CONDITION", "", "SINCE", "MESSAGE")]
     rows += [
@@ -226,7 +226,7 @@ def _conditions(job: "JobView") -> list[str]:
 
 
 def _event_table(events: Sequence["Json"]) -> list[str]:
-    from steelyard.cli.train.listing import columns
+    from steelyard.cli.output import columns
 
     rows: list[tuple[str, ...]] = [("EVENT", "LAST", "MESSAGE")]
     rows += [

@@ -41,6 +41,8 @@ def rendered(jobs: Sequence["JobView"], form: str, now: datetime, *, namespaces:
 
     import yaml
 
+    from steelyard.cli.output import columns
+
     resources = [job.resource for job in jobs]
     match form:
         case "name":
@@ -68,11 +70,3 @@ def _row(job: "JobView", now: datetime) -> tuple[str, ...]:
     )
     created = {"creationTime": job.created.isoformat()} if job.created else {}
     return (job.name, job.framework, job.state, standing, str(job.restarts), age(created, now))
-
-
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return the rows as lines with columns of equal width."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
