@@ -1,50 +1,76 @@
 """`steelyard serve`: a folder of weights as an inference session of the platform on this machine."""
 
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from steelyard.cli.connection import FolderOption
+from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from steelyard.client import Client
     from steelyard.local.serving.plan import ServerPlan
+    from steelyard.local.state import StateDir
     from steelyard.schema.answers import InferenceSessionAndToken
     from steelyard.schema.model import Model
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 DAYS = 365
 TAIL_LINES = 12
 
 
-def serve(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Folder with safetensors and config.json, or with GGUF.")
-    ],
+@dataclass(frozen=True)
+class ServerOptions:
+    """The options that say how a model is served."""
+
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the model in requests. Default: the folder's.")
-    ] = None,
+    ] = None
     runner: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
             help="vllm, llama.cpp or transformers. Default: chosen by the files in the folder.",
         ),
-    ] = None,
+    ] = None
     gpus: Annotated[
         int | None,
         typer.Option(
             metavar="N", min=0, help="GPUs. Default: 1 where the runner is installed for GPUs, else 0."
         ),
-    ] = None,
+    ] = None
     server_arg: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ARGUMENT",
             help="Argument of the server, such as --server-arg=--max-model-len=4096. May be repeated.",
         ),
-    ] = None,
+    ] = None
+
+    def plan(self, folder: Path) -> "ServerPlan":
+        """Return how the folder is served. Raises UsageError for what is not installed or does not fit into memory."""
+        from steelyard.errors import UsageError
+        from steelyard.local.serving.plan import plan_server
+        from steelyard.runners.table import choose
+
+        if folder.is_file():
+            raise UsageError(f"{folder}: is a file; give its folder")
+        kind, _ = choose(folder, self.runner)
+        arguments = tuple(self.server_arg or ())
+        return plan_server(folder, runner=kind.name, name=self.name, gpus=self.gpus, arguments=arguments)
+
+
+@with_options
+def serve(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder with safetensors and config.json, or with GGUF.")
+    ],
+    server: ServerOptions,
     account: Annotated[str, typer.Option(help="Account that owns model and service.")] = "me",
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Return once it answers; it is served on.")
@@ -57,59 +83,74 @@ def serve(
     """
     import signal
 
-    from steelyard.cli.connection import choose_state_dir, connect
+    from steelyard.cli.connection import choose_state_dir
     from steelyard.cli.extras import check_local
-    from steelyard.errors import UsageError
-    from steelyard.local.detached import running, start_detached, stop
-    from steelyard.local.runners.images import enter_installed
-    from steelyard.local.serving.plan import plan_server
-    from steelyard.runners.table import choose
 
     check_local()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # also ends what was started
-    if folder.is_file():
-        raise UsageError(f"{folder}: is a file; give its folder")
-    kind, _ = choose(folder, runner)
-    arguments = tuple(server_arg or ())
-    # Before the platform is started: what is not installed, or does not fit into memory, is told at once.
-    plan = plan_server(folder, runner=kind.name, name=name, gpus=gpus, arguments=arguments)
-    version = f"{kind.title} {plan.environment.version} ({plan.environment.variant})"
+    plan = server.plan(folder)  # before the platform is started: a mistake is reported at once
+    version = f"{plan.kind.title} {plan.environment.version} ({plan.environment.variant})"
     typer.echo(f"{version} serves {plan.serving.name}: {plan.memory_text}")
-    state = choose_state_dir(state_dir)
-    began = not running(state)
-    if began:
+    with (
+        _platform(choose_state_dir(state_dir), keep=detach) as client,
+        _session(client, folder, account, plan, keep=detach) as session,
+    ):
+        id = session.inferencesession.id
+        _follow(client, id, plan)
+        _greet(client, session, plan.serving.name)
+        if detach:
+            where = f" --state-dir {state_dir}" if state_dir else ""
+            typer.echo(
+                f"  end it with:           steelyard terminate isess {id}{where}\n"
+                f"  and the platform with: steelyard down{where}"
+            )
+        else:
+            _until_interrupted()
+
+
+@contextmanager
+def _platform(state: "StateDir", *, keep: bool) -> "Iterator[Client]":
+    """Connect to the platform on a state folder, which is started where it does not run.
+
+    What was started is stopped in the end, also after an error; with `keep`, only after an error.
+    """
+    from steelyard.cli.connection import connect
+    from steelyard.local.detached import running, start_detached, stop
+    from steelyard.local.runners.images import enter_installed
+
+    end = not running(state)
+    if end:
         typer.echo(f"starting the platform on {state.path}")
         start_detached(state.path)
     try:
         enter_installed(state)
         with connect(None, None, state.path) as client:
-            session = _session(client, folder, account, plan)
-            try:
-                _follow(client, session.inferencesession.id, plan)
-                _greet(client, session, plan.serving.name)
-                if detach:
-                    where = f" --state-dir {state_dir}" if state_dir else ""
-                    typer.echo(
-                        f"  end it with:           steelyard terminate isess {session.inferencesession.id}{where}\n"
-                        f"  and the platform with: steelyard down{where}"
-                    )
-                else:
-                    _until_interrupted()
-            # Also for Ctrl-C: a session that nobody waits for would hold its GPUs for a year.
-            except BaseException:
-                client.inferencesessions.terminate(session.inferencesession.id)
-                raise
-            if not detach:
-                client.inferencesessions.terminate(session.inferencesession.id)
-    except BaseException:
-        if began:
+            yield client
+        end = end and not keep
+    finally:
+        if end:
             stop(state.path)
-        raise
-    if began and not detach:
-        stop(state.path)
 
 
-def _session(client: "Client", folder: Path, account: str, plan: "ServerPlan") -> "InferenceSessionAndToken":
+@contextmanager
+def _session(
+    client: "Client", folder: Path, account: str, plan: "ServerPlan", *, keep: bool
+) -> "Iterator[InferenceSessionAndToken]":
+    """Run a session of the folder's model, and terminate it in the end; with `keep`, only after an error."""
+    session = _start_session(client, folder, account, plan)
+    end = True
+    try:
+        yield session
+        end = not keep
+    # Also for Ctrl-C: a session that nobody waits for would hold its GPUs for a year.
+    finally:
+        if end:
+            client.inferencesessions.terminate(session.inferencesession.id)
+
+
+def _start_session(
+    client: "Client", folder: Path, account: str, plan: "ServerPlan"
+) -> "InferenceSessionAndToken":
     """Upload the weights, describe the service, and start a replica of it."""
     from datetime import UTC, datetime, timedelta
 
@@ -179,7 +220,7 @@ def _follow(client: "Client", id: str, plan: "ServerPlan") -> None:
         if session.status in TERMINAL or session.status == "Error":
             end = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
             raise SteelyardError(f"{session.reason}: {session.message}\n  The end of its log:\n{end}")
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     typer.echo(f"ready after {time.monotonic() - began:.0f} s")
 
 

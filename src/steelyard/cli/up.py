@@ -1,12 +1,15 @@
 """`steelyard up`, `steelyard down` and `steelyard status`: one machine, one state folder."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from steelyard.cli.connection import FolderOption
 from steelyard.cli.extras import check_local
+
+if TYPE_CHECKING:
+    from steelyard.local.detached import Asked
 
 
 def up(
@@ -42,6 +45,7 @@ def up(
 ) -> None:
     """Start the platform, its operator and Kubernetes here. Ctrl-C ends them in order."""
     check_local()
+    from steelyard.local.detached import Asked
     from steelyard.local.machine import check_file_system, check_machine
     from steelyard.local.state import StateDir, check_for_up
 
@@ -53,35 +57,11 @@ def up(
         from steelyard.settings import load
 
         load(settings, state)  # a mistake in the file is reported here, not in a log
+    asked = Asked(port, api_port, settings, ready_file, left_out, new_kubernetes)
     if detach:
-        from steelyard.local.detached import Asked, start_detached
-
-        options = Asked(port, api_port, settings, ready_file, left_out, new_kubernetes)
-        ready = start_detached(state, options)
-        platform = f"  api:         {ready.api}\n  token:       {ready.token}\n" if ready.api else ""
-        typer.echo(
-            f"steelyard runs (pid {ready.pid})\n{platform}  kubeconfig:  {ready.kubeconfig}\n"
-            f"  end it with: {_down(state_dir)}"
-        )
-        return
-    import asyncio
-
-    from steelyard.local.supervisor import Options, supervise
-
-    asyncio.run(
-        supervise(
-            Options(
-                StateDir(state),
-                port,
-                api_port,
-                settings and settings.resolve(),
-                ready_file and ready_file.resolve(),
-                left_out,
-                new_kubernetes,
-            ),
-            _print,
-        )
-    )
+        _start_detached(state, asked, state_dir)
+    else:
+        _supervise(state, asked)
 
 
 def down(state_dir: FolderOption = None) -> None:
@@ -117,6 +97,36 @@ def status(
     typer.echo(to_json(overview) if output == "json" else to_table(overview))
     if not overview.running:
         raise typer.Exit(1)
+
+
+def _start_detached(state: Path, asked: "Asked", given: Path | None) -> None:
+    from steelyard.local.detached import start_detached
+
+    ready = start_detached(state, asked)
+    platform = f"  api:         {ready.api}\n  token:       {ready.token}\n" if ready.api else ""
+    typer.echo(
+        f"steelyard runs (pid {ready.pid})\n{platform}  kubeconfig:  {ready.kubeconfig}\n"
+        f"  end it with: {_down(given)}"
+    )
+
+
+def _supervise(state: Path, asked: "Asked") -> None:
+    """Run everything from this process, until it is told to end."""
+    import asyncio
+
+    from steelyard.local.state import StateDir
+    from steelyard.local.supervisor import Options, supervise
+
+    options = Options(
+        StateDir(state),
+        asked.port,
+        asked.api_port,
+        asked.settings and asked.settings.resolve(),
+        asked.ready_file and asked.ready_file.resolve(),
+        asked.without,
+        asked.new_kubernetes,
+    )
+    asyncio.run(supervise(options, _print))
 
 
 def _state(given: Path | None) -> Path:
