@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from steelyard.client.async_collections import documented_by
 from steelyard.client.calls import Calls
 from steelyard.client.transport import AsyncTransport, Transport
 from steelyard.schema.account import Account
@@ -31,6 +32,7 @@ class Secrets:
         self._transport.send(self._calls.delete_secret(account, name))
 
 
+@documented_by(Secrets)
 class AsyncSecrets:
     """Tokens, passwords and keys that workflows of an account need. The platform never answers a value."""
 
@@ -38,13 +40,10 @@ class AsyncSecrets:
         self._calls, self._transport = calls, transport
 
     async def set(self, account: str, name: str, value: str) -> Secret:
-        """Make the secret or replace its value, which the next workflow uses. Raises Invalid, Conflict, Forbidden."""
         return await self._transport.send(self._calls.set_secret(account, name, value))
 
     async def list(self, account: str) -> Sequence[Secret]:
-        """Return the account's secrets, by name: times and fingerprints, no values."""
         return await self._transport.send(self._calls.secrets(account))
 
     async def delete(self, account: str, name: str) -> None:
-        """Delete the secret: workflows that need it wait from now on. Raises NotFound."""
         await self._transport.send(self._calls.delete_secret(account, name))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from steelyard.client.async_collections import documented_by
 from steelyard.client.call import Call
 from steelyard.client.calls import keyed, post
 from steelyard.client.transport import AsyncTransport, Transport
@@ -87,6 +88,7 @@ class Webhooks:
         return self._transport.send(_test(account, id))
 
 
+@documented_by(Webhooks)
 class AsyncWebhooks:
     """Addresses of accounts that are notified when an entity has ended."""
 
@@ -96,29 +98,22 @@ class AsyncWebhooks:
     async def create(
         self, account: str, url: str, *, kinds: Sequence[str] = (), statuses: Sequence[str] = ()
     ) -> WebhookAndSecret:
-        """Register an address of an account, which is given by its id. The secret is shown this once."""
         return await self._transport.send(_create(account, url, kinds, statuses))
 
     async def list(self, account: str) -> Sequence[Webhook]:
-        """Return the account's webhooks, oldest first."""
         return await self._transport.send(_all(account))
 
     async def get(self, account: str, id: str) -> Webhook:
-        """Return a webhook: whether it works, and what waits for it. Raises NotFound."""
         return await self._transport.send(_get(account, id))
 
     async def delete(self, account: str, id: str) -> None:
-        """Delete a webhook; what waits for it is dropped. Raises NotFound."""
         await self._transport.send(_delete(account, id))
 
     async def enable(self, account: str, id: str) -> Webhook:
-        """Send to a webhook again that was disabled, or at once to one that rests. Raises NotFound."""
         return await self._transport.send(_enable(account, id))
 
     async def rotate_secret(self, account: str, id: str) -> WebhookAndSecret:
-        """Return the webhook's next secret. For a day, events are signed with the last one too. Raises NotFound."""
         return await self._transport.send(_rotate(account, id))
 
     async def test(self, account: str, id: str) -> str:
-        """Send a test event, and return its id. Raises NotFound, Conflict."""
         return await self._transport.send(_test(account, id))
