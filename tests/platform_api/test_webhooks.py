@@ -117,6 +117,17 @@ async def test_a_test_event_is_sent_at_once(world: World) -> None:
     assert data["webhook"] == made["webhook"]["id"]
 
 
+async def test_no_test_event_goes_to_a_suspended_account(world: World) -> None:
+    path, made = await registered(world)
+    owner = f"/accounts/{made['webhook']['account']}"
+    await world.admin.put(f"{owner}/suspend")
+    refused = await world.admin.post(f"{path}/test")
+    assert (refused.status_code, refused.json()["reason"]) == (409, "Conflict")
+    assert "is Suspended" in refused.json()["detail"]
+    await world.admin.put(f"{owner}/reactivate")
+    assert (await world.admin.post(f"{path}/test")).status_code == 200
+
+
 async def test_a_secret_is_answered_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     path, made = await registered(world)

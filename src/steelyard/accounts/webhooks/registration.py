@@ -65,9 +65,14 @@ class Registration:
         return kind and status and event.time >= self.created
 
     def may_see(self, owner: Account | None, kind: str, account: str, entity: str) -> bool:
-        """Return whether the owner may read the entity now, and the registering token might."""
+        """Return whether the owner may read the entity now, and the registering token might.
+
+        An event about no entity has no kind; an active owner may see it.
+        """
         if owner is None or owner.status != "Active":
             return False
+        if not kind:
+            return True
         resource = cast(APIResource, PLURALS[kind])
         both: tuple[Sequence[AccessGrant], ...] = (self.grants, owner.auth.permissions)
         return all(allows(grants, resource, "get", account, entity) for grants in both)

@@ -75,7 +75,8 @@ def shown(account: str, id: str | None = None) -> Script[Sequence[Row]]:
 def remove(account: str, id: str) -> Script[bool]:
     """Remove a webhook and what waits for it; return whether it was there."""
     rows = yield _of(account, id, "DELETE FROM webhooks", "RETURNING id")
-    yield "DELETE FROM webhook_deliveries WHERE hook = :id", {"id": id if rows else ""}
+    if rows:
+        yield "DELETE FROM webhook_deliveries WHERE hook = :id", {"id": id}
     return bool(rows)
 
 
@@ -226,7 +227,7 @@ def claim(hook: str, now: float, lease: float, latest: float) -> Script[Attempt 
             return None
         number, event, kind, of, entity, body = rows[0]
         # What the account might see when the event was queued, it may not see any more.
-        if not kind or registration.may_see(owner, kind, of, entity):
+        if registration.may_see(owner, kind, of, entity):
             return Attempt(hook, lease, registration, generation, rotated, failures, number, event, body)
         yield "DELETE FROM webhook_deliveries WHERE number = :number", {"number": number}
 

@@ -80,6 +80,8 @@ async def rotate(context: RequestContext) -> Response:
 async def send_trial(context: RequestContext) -> Response:
     """The id of an event that is sent to the webhook now, to try its receiver."""
     account = await load_account(context, "edit")
+    if account.status != "Active":
+        raise Conflict(f"status: account {account.name} is {account.status}, and is sent nothing")
     webhook = await _webhook(context, account.id or "")
     if webhook.status != "Active":
         raise Conflict(f"webhook: {webhook.id} is {webhook.status}; enable it first")

@@ -130,6 +130,16 @@ async def a_suspended_account_is_told_nothing(database: AccountsDatabase) -> Non
     assert await drain(database) == []
 
 
+async def no_test_is_sent_to_a_suspended_account(database: AccountsDatabase) -> None:
+    account = await owner(database)
+    await hook(database, account)
+    await database.webhooks.add_trial("h1", trial(account))
+    await database.accounts.set_status(
+        account.id or "", "Suspended", "SuspendCommand", datetime.fromtimestamp(NOW, UTC)
+    )
+    assert await drain(database) == []
+
+
 async def one_sender_at_a_time_has_a_webhook(database: AccountsDatabase) -> None:
     account = await owner(database)
     for number in range(4):
@@ -291,11 +301,15 @@ async def what_is_too_old_is_dropped(database: AccountsDatabase) -> None:
     assert await take(database, event("e1", 1)) == 1, "nobody knows any more that it was reported"
 
 
+def trial(account: Account) -> Event:
+    return Event("t", "", account.id or "", "", "", NOW, "{}")
+
+
 async def a_test_is_sent_to_one_webhook(database: AccountsDatabase) -> None:
     account = await owner(database)
     await hook(database, account, "h1")
     await hook(database, account, "h2")
-    await database.webhooks.add_trial("h2", Event("t", "", account.id or "", "", "", NOW, "{}"))
+    await database.webhooks.add_trial("h2", trial(account))
     assert await drain(database) == [("h2", "t")]
 
 
@@ -310,6 +324,7 @@ CASES: dict[str, Case] = {
         a_backlog_is_bounded_and_says_what_is_lost,
         rights_that_were_taken_away_hold_for_what_waits,
         a_suspended_account_is_told_nothing,
+        no_test_is_sent_to_a_suspended_account,
         one_sender_at_a_time_has_a_webhook,
         the_event_of_a_sender_that_has_ended_is_sent_again,
         a_lease_from_a_clock_that_was_ahead_holds_nobody_up,
