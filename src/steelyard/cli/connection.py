@@ -64,17 +64,8 @@ def kind_argument(possible: Set[str] = frozenset(COLLECTIONS)) -> ArgumentInfo:
 KindArgument = Annotated[str, kind_argument()]
 WORKFLOWS = frozenset(
     {
-        *(
-            "datasources",
-            "datasets",
-            "models",
-            "inferenceservices",
-            "inferencesessions",
-            "evaluations",
-            "reports",
-            "audits",
-        ),
-        *("measurements", "safetycases"),
+        *("datasources", "datasets", "models", "inferenceservices", "inferencesessions"),
+        *("evaluations", "reports", "audits", "measurements", "safetycases"),
     }
 )
 TERMINATED = WORKFLOWS | {"pipelineruns", "submissions"}

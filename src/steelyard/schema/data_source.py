@@ -28,12 +28,12 @@ class DataSource(DataSourceFields, DyffEntity):
     """Kind of the entity: DataSource."""
 
 
-def choosing(files: list[str] | None) -> list[dict[str, str]]:
-    """Return the annotation with the patterns of files; none without patterns."""
+def pattern_notes(files: list[str] | None) -> list[dict[str, str]]:
+    """Return the annotation that keeps the patterns of files, in a list; an empty list without patterns."""
     return [Annotation(key=FILES, value=json.dumps(files)).dump()] if files else []
 
 
 def chosen_files(entity: DyffEntity) -> list[str]:
-    """Return the patterns of the files that a data source or a dataset takes of its source; none means all."""
+    """Return the patterns of the files that a data source or a dataset takes of its source; none stands for all."""
     text = next((note.value for note in entity.annotations if note.key == FILES), "[]")
     return [str(pattern) for pattern in json.loads(text)]

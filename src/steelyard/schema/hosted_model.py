@@ -20,8 +20,8 @@ SPENDING = "spending"
 STOPPED = "service_stopped"
 """`error.type` of answers after which no further call to the service makes sense."""
 _LONGEST_VALUE = 4096
-_NOT_OURS = ("command", "env", "volumeMounts", "workingDir", "accelerator")
-"""Fields of a runner that say how a program is started, which is settled here."""
+_REFUSED_FIELDS = ("command", "env", "volumeMounts", "workingDir", "accelerator")
+"""Fields of a runner that a hosted model may not have: they would start another program than the platform's."""
 
 Money = Annotated[Decimal, Field(ge=0, le=1_000_000_000, max_digits=24, decimal_places=12), NUMBER]
 Tokens = Annotated[int, Field(ge=1, le=10**15), NUMBER]
@@ -120,7 +120,7 @@ def is_hosted(runner: Mapping[str, Any]) -> bool:
 
 def hosted_model(runner: Mapping[str, Any]) -> HostedModel:
     """Read the hosted model from a service's runner. Raises HostedModelFault, which names the field."""
-    for name in _NOT_OURS:
+    for name in _REFUSED_FIELDS:
         if runner.get(name):
             raise HostedModelFault(name, "a hosted model has none: the program is the platform's")
     if runner.get("nodes", 1) != 1:

@@ -73,11 +73,6 @@ class SecretObjects(SchemaModel):
     """Secret whose key `value` is the key of the provider that hosts the model."""
 
 
-def referring(secrets: SchemaModel | None) -> list[dict[str, str]]:
-    """Return the annotations of an entity whose request names these secrets."""
-    return annotations_of(secrets.dump() if secrets else {})
-
-
 def annotations_of(names: Mapping[Any, str]) -> list[dict[str, str]]:
     """Return the annotations that name secrets by their purposes."""
     return [{"key": f"{ANNOTATION}{purpose}", "value": name} for purpose, name in names.items()]
@@ -92,7 +87,7 @@ def secrets_of(entity: DyffEntity) -> dict[SecretPurpose, str]:
 
 
 def service_secrets_of(entity: DyffEntity) -> dict[SecretPurpose, str]:
-    """Return those that a session of this inference service needs."""
+    """Return the names of the secrets that a session of this inference service needs, by purpose."""
     return {purpose: name for purpose, name in secrets_of(entity).items() if purpose != "source"}
 
 

@@ -45,9 +45,8 @@ class Webhooks:
         """Register a webhook. Raises TooManyWebhooks."""
         if not await self._engine.write(lambda: scripts.add(id, account, registration, most)):
             raise TooManyWebhooks(f"the account has {most} webhooks already, the most that one may have")
-        webhook = await self.get(account, id)
-        assert webhook is not None
-        return webhook
+        # Not read again: another request may have removed it meanwhile.
+        return _webhook((id, account, registration.stored(), "Active", None, None, 0, 0, 0, 0))
 
     async def get(self, account: str, id: str) -> Webhook | None:
         rows = await self._engine.read(lambda: scripts.shown(account, id))

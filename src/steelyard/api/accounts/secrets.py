@@ -14,8 +14,6 @@ from steelyard.schema.kubernetes import LABEL_VALUE_PATTERN
 from steelyard.schema.requests import SecretSetRequest
 from steelyard.schema.secrets import SECRET_NAME_PATTERN
 
-ACCOUNT_LENGTH = 63
-
 
 async def replace(context: RequestContext) -> Response:
     """The secret as it is shown: without its value."""
@@ -56,14 +54,18 @@ def _account(context: RequestContext, function: APIFunction) -> str:
         raise NotFound(f"id: there is no account {account}")
     if not allowed:
         raise Forbidden(f"the token lacks accounts/{function} for account {account}")
-    if not re.fullmatch(LABEL_VALUE_PATTERN[1:-1], account) or len(account) > ACCOUNT_LENGTH:
-        raise Invalid(f"id: {account!r} should be an account, as entities name it", field="id")
+    if not re.fullmatch(LABEL_VALUE_PATTERN, account):
+        raise Invalid(
+            f"id: {account!r} should be an account as entities name it: 1 to 63 letters, digits, - _ and ., with a "
+            "letter or a digit at either end",
+            field="id",
+        )
     return account
 
 
 def _name(context: RequestContext) -> str:
     name = context.values["name"]
-    if not re.fullmatch(SECRET_NAME_PATTERN[1:-1], name):
+    if not re.fullmatch(SECRET_NAME_PATTERN, name):
         raise Invalid(
             f"name: {name!r} should be 1 to 63 lower-case letters, digits and hyphens, without a hyphen at either end",
             field="name",

@@ -6,7 +6,7 @@ from steelyard.api.entities.creation import NewEntity
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.egress.policy import EgressRefused, check_url
-from steelyard.schema.data_source import DataSource, choosing
+from steelyard.schema.data_source import DataSource, pattern_notes
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.requests import DataSourceCreateRequest
 from steelyard.schema.source_addresses import source_address
@@ -29,4 +29,4 @@ async def data_source(
         )
     content = request.dump()
     content.pop("files", None)
-    return [new.entity(DataSource, {**content, "annotations": choosing(request.files)})]
+    return [new.entity(DataSource, {**content, "annotations": pattern_notes(request.files)})]

@@ -6,7 +6,7 @@ from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.references import resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
-from steelyard.schema.data_source import DataSource, choosing
+from steelyard.schema.data_source import DataSource, pattern_notes
 from steelyard.schema.dataset import ROWS, Dataset
 from steelyard.schema.dependencies import DATA_SOURCE, naming
 from steelyard.schema.entities import AnyEntity
@@ -36,7 +36,7 @@ async def dataset(
     content.setdefault("schema", {"arrowSchema": ""})
     content["annotations"] = [
         {"key": DATA_SOURCE, "value": source.id},
-        *choosing(request.files),
+        *pattern_notes(request.files),
         *naming(dataSource=source.name),
     ]
     return [new.entity(Dataset, content)]

@@ -43,8 +43,7 @@ def show(
     where: str = "",
 ) -> None:
     """Print objects as a table, or in a form for programs; an empty table says `where` nothing is."""
-    from steelyard.cli.output import check_form
-    from steelyard.cli.train.listing import columns
+    from steelyard.cli.output import check_form, columns
 
     match check_form(form):
         case "json":

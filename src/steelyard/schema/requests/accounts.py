@@ -1,4 +1,4 @@
-"""Requests about accounts, their permissions, keys and secrets."""
+"""Requests about accounts, their permissions, keys, secrets and webhooks."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -28,6 +28,18 @@ def _known(names: list[str], known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _check_value(value: str) -> str:
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise ValueError("should be text in UTF-8") from None
+    if not 1 <= size <= VALUE_BYTES:
+        raise ValueError(f"should have 1 to {VALUE_BYTES} bytes, and has {size}")
+    if "\0" in value:
+        raise ValueError("should have no NUL")
+    return value
+
+
 class AccountCreateRequest(Request):
     """Creates an account."""
 
@@ -51,18 +63,6 @@ class AccountTokenCreateRequest(Request):
     """Grants of the key; at most the account's permissions."""
     expires: End
     """Time at which the key expires."""
-
-
-def _check_value(value: str) -> str:
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError:
-        raise ValueError("should be text in UTF-8") from None
-    if not 1 <= size <= VALUE_BYTES:
-        raise ValueError(f"should have 1 to {VALUE_BYTES} bytes, and has {size}")
-    if "\0" in value:
-        raise ValueError("should have no NUL")
-    return value
 
 
 class SecretSetRequest(Request):

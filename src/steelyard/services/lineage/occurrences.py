@@ -76,7 +76,7 @@ class Runs:
 
 
 def _is_uploaded(content: Json) -> bool:
-    """A dataset of files that were uploaded has no run; one that is made from a data source has."""
+    """Return whether an entity is a dataset of uploaded files, which has no run; one of a data source has."""
     notes = content.get("annotations") or ()
     return bool(content["kind"] == "Dataset") and all(note["key"] != DATA_SOURCE for note in notes)
 

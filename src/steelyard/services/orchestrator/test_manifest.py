@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from steelyard.schema.base import Annotation, DyffEntity
-from steelyard.schema.data_source import choosing
+from steelyard.schema.data_source import pattern_notes
 from steelyard.schema.dependencies import dependencies
 from steelyard.schema.names import namespace_of
 from steelyard.schema.resources import RESOURCES
@@ -282,7 +282,7 @@ def test_a_label_that_cannot_hold_the_account_holds_a_name_for_it() -> None:
 
 
 def test_the_files_that_are_chosen_stand_in_the_manifest() -> None:
-    chosen = choosing(["data/*.csv", "more/"])
+    chosen = pattern_notes(["data/*.csv", "more/"])
     source = make_data_source(annotations=chosen)
     dataset = make_dataset_of_source()
     with_files = dataset.model_copy(
