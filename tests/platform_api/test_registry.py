@@ -1,13 +1,10 @@
 """The registry of artifacts, over HTTP: a real client of registries pushes and pulls, and each rule by itself."""
 
-import hashlib
-import json
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -23,76 +20,11 @@ from steelyard.api.registry.repository import MOST_MANIFESTS
 from steelyard.api.registry.routes import registry_routes
 from steelyard.client import Client
 from tests.platform_api.published import ACCOUNT, Laboratory, laboratory
+from tests.platform_api.registry import MANIFEST, Registry, code, digest_of
 from tests.platform_api.world import World, grant
 
-MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 ROUTES = tuple(registry_routes())
 WITH_GRANT = tuple(route for route in ROUTES if isinstance(route.check, Grant))
-
-
-def digest_of(content: bytes) -> str:
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
-class Registry:
-    """One artifact's repository, and how it is asked."""
-
-    def __init__(self, lab: Laboratory) -> None:
-        self.lab = lab
-        self.root = lab.platform.url.removesuffix("/v0")
-        self.id = lab.make("OCIArtifact")
-        self.path = f"/v2/artifacts/{self.id}"
-
-    @property
-    def auth(self) -> tuple[str, str]:
-        return "anybody", self.lab.platform.token
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the repository's content."""
-        return self.lab.folder / "storage" / "ociartifacts" / self.id
-
-    def ask(self, method: str, path: str, content: bytes = b"", **headers: str) -> httpx.Response:
-        address = path if path.startswith("/v2/") else f"{self.path}/{path}"
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        url = f"{self.root}{address}"
-        return httpx.request(method, url, content=content, headers=named, auth=self.auth, timeout=60)
-
-    def begin(self) -> str:
-        answer = self.ask("POST", "blobs/uploads/")
-        assert answer.status_code == 202
-        return str(answer.headers["Location"])
-
-    def blob(self, content: bytes) -> str:
-        digest = digest_of(content)
-        answer = self.ask("PUT", f"{self.begin()}?digest={digest}", content)
-        assert (answer.status_code, answer.headers["Docker-Content-Digest"]) == (201, digest)
-        return digest
-
-    def manifest(self, *layers: str, config: str | None = None) -> bytes:
-        def descriptor(digest: str) -> dict[str, Any]:
-            return {"mediaType": "application/octet-stream", "digest": digest, "size": 1}
-
-        content = {
-            "schemaVersion": 2,
-            "mediaType": MANIFEST,
-            "config": descriptor(config or self.blob(b"{}")),
-            "layers": [descriptor(layer) for layer in layers],
-        }
-        return json.dumps(content).encode()
-
-    def push(self, reference: str, manifest: bytes) -> httpx.Response:
-        return self.ask("PUT", f"manifests/{reference}", manifest, Content_Type=MANIFEST)
-
-    def finalize(self) -> httpx.Response:
-        url = f"{self.root}/v0/artifacts/{self.id}/finalize"
-        return httpx.post(url, headers=self.lab.platform.headers, timeout=60)
-
-
-def code(answer: httpx.Response) -> tuple[int, str]:
-    (error,) = answer.json()["errors"]
-    assert error["message"]
-    return answer.status_code, error["code"]
 
 
 @pytest.fixture(scope="module")
@@ -165,132 +97,10 @@ def test_a_token_that_is_given_counts_as_its_password_does(registry: Registry) -
         assert code(refused) == (401, "UNAUTHORIZED")
 
 
-def test_a_finalized_artifact_stays_as_it_is(registry: Registry) -> None:
-    manifest = registry.manifest(registry.blob(b"layer"))
-    assert registry.push("latest", manifest).status_code == 201
-    assert registry.finalize().status_code == 200
-    assert registry.finalize().json() is None  # once more: the answer of the first may have been lost
-    assert code(registry.push("other", manifest)) == (403, "DENIED")
-    assert code(registry.ask("POST", "blobs/uploads/")) == (403, "DENIED")
-    assert code(registry.ask("DELETE", "manifests/latest")) == (403, "DENIED")
-    assert code(registry.ask("DELETE", f"blobs/{digest_of(b'layer')}")) == (403, "DENIED")
-    assert registry.ask("GET", "manifests/latest").content == manifest
-
-
-def test_only_what_is_whole_can_be_finalized(registry: Registry) -> None:
-    assert registry.finalize().status_code == 422
-    layer = registry.blob(b"layer")
-    assert registry.push("latest", registry.manifest(layer)).status_code == 201
-    assert registry.ask("DELETE", f"blobs/{layer}").status_code == 202
-    refused = registry.finalize()
-    assert refused.status_code == 422
-    assert layer in refused.json()["detail"]
-    registry.blob(b"layer")
-    assert registry.finalize().status_code == 200
-
-
-def test_an_upload_that_has_not_ended_is_named(registry: Registry) -> None:
-    registry.begin()
-    refused = registry.finalize()
-    said = (
-        "artifact: the push is not finished: the repository has no tag, and 1 upload has begun and not ended"
-    )
-    assert (refused.status_code, refused.json()["detail"]) == (422, said)
-    registry.begin()
-    assert registry.finalize().json()["detail"].endswith(", and 2 uploads have begun and not ended")
-
-
 def test_an_artifact_that_is_not_there_is_named(registry: Registry) -> None:
     refused = registry.ask("GET", f"/v2/artifacts/{'0' * 32}/manifests/latest")
     (error,) = refused.json()["errors"]
     assert (refused.status_code, error["message"]) == (404, f"artifact: there is no OCIArtifact {'0' * 32}")
-
-
-def test_a_tag_without_its_manifest_cannot_be_finalized(registry: Registry) -> None:
-    manifest = registry.manifest()
-    assert registry.push("latest", manifest).status_code == 201
-    # As a push leaves it whose manifest was deleted before the tag was written.
-    (registry.folder / "tags" / "lost").write_text(digest_of(b"deleted"))
-    refused = registry.finalize()
-    assert refused.status_code == 422
-    assert "tag lost leads to a manifest that is not there" in refused.json()["detail"]
-    assert registry.push("lost", manifest).status_code == 201
-    assert registry.finalize().status_code == 200
-
-
-@pytest.mark.parametrize("kind", ["manifest", "blob"])
-async def test_a_push_that_began_before_finalize_changes_nothing_after_it(world: World, kind: str) -> None:
-    artifact = (await world.created("artifacts"))["id"]
-    path, content = f"http://api/v2/artifacts/{artifact}", b"slow"
-    blobs, digest = f"{path}/blobs/uploads/", digest_of(content)
-    config = {"mediaType": "application/json", "digest": digest_of(b"{}"), "size": 2}
-    manifests = [
-        json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "name": name}).encode()
-        for name in ("early", "late")
-    ]
-    named = {"Content-Type": MANIFEST}
-    assert (await world.admin.post(f"{blobs}?digest={config['digest']}", content=b"{}")).status_code == 201
-    early = await world.admin.put(f"{path}/manifests/latest", content=manifests[0], headers=named)
-    assert early.status_code == 201
-    answers = []
-
-    async def body(content: bytes) -> AsyncIterator[bytes]:
-        yield content[:1]
-        # The request is past the check of the artifact's status: it has asked for the rest of its body.
-        answers.append(await world.admin.post(f"/artifacts/{artifact}/finalize"))
-        yield content[1:]
-
-    if kind == "manifest":
-        late = world.admin.put(f"{path}/manifests/latest", content=body(manifests[1]), headers=named)
-    else:
-        late = world.admin.post(f"{blobs}?digest={digest}", content=body(content))
-    assert code(await late) == (403, "DENIED")
-    assert [answer.status_code for answer in answers] == [200]
-    assert (await world.admin.get(f"{path}/manifests/latest")).content == manifests[0]
-    assert code(await world.admin.get(f"{path}/blobs/{digest}")) == (404, "BLOB_UNKNOWN")
-
-
-def test_what_is_written_after_the_seal_leads_nowhere(registry: Registry) -> None:
-    """A process may be suspended between its last check and its write."""
-    manifest, other = registry.manifest(), registry.manifest(registry.blob(b"late"))
-    registry.push("latest", manifest)
-    registry.push(digest_of(other), other)
-    assert registry.finalize().status_code == 200
-    for tag in ("latest", "more"):
-        (registry.folder / "tags" / tag).write_text(digest_of(other))
-    assert registry.ask("GET", "manifests/latest").content == manifest
-    assert code(registry.ask("GET", "manifests/more")) == (404, "MANIFEST_UNKNOWN")
-    assert registry.ask("GET", "tags/list").json()["tags"] == ["latest"]
-
-
-def test_a_finalize_that_was_cut_short_is_ended_by_its_repeat(registry: Registry) -> None:
-    manifest = registry.manifest()
-    registry.push("latest", manifest)
-    (registry.folder / "sealed").write_text(json.dumps({"latest": digest_of(manifest)}))
-    refused = registry.push("other", manifest)
-    assert code(refused) == (403, "DENIED")
-    assert "is being finalized" in refused.json()["errors"][0]["message"]
-    assert registry.finalize().status_code == 200
-    assert registry.ask("GET", "tags/list").json()["tags"] == ["latest"]
-
-
-def test_a_seal_on_what_is_not_whole_is_broken_again(registry: Registry) -> None:
-    manifest = registry.manifest()
-    registry.push("latest", manifest)
-    (registry.folder / "sealed").write_text(json.dumps({"gone": digest_of(b"deleted")}))
-    refused = registry.finalize()
-    assert (refused.status_code, refused.json()["field"]) == (422, "artifact")
-    assert registry.push("other", manifest).status_code == 201
-    assert registry.finalize().status_code == 200
-
-
-def test_an_artifact_that_was_finalized_by_an_earlier_version_keeps_its_tags(registry: Registry) -> None:
-    manifest = registry.manifest()
-    registry.push("latest", manifest)
-    assert registry.finalize().status_code == 200
-    (registry.folder / "sealed").unlink()
-    assert registry.ask("GET", "manifests/latest").content == manifest
-    assert registry.ask("GET", "tags/list").json()["tags"] == ["latest"]
 
 
 def test_manifests_are_bounded_in_number(registry: Registry) -> None:

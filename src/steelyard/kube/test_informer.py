@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,71 +11,24 @@ from hypothesis import strategies as st
 
 from steelyard.kube.cached_objects import Packed
 from steelyard.kube.cluster import ObjectList, Resource, WatchEvent
-from steelyard.kube.errors import Gone, NotFound, Unreachable
+from steelyard.kube.errors import NotFound
 from steelyard.kube.informer import Informer, Pace
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import CONFIG_MAPS
 from steelyard.kube.simulation.contract import config_map
+from steelyard.kube.simulation.watches import (
+    AT_ONCE,
+    EAGER,
+    Following,
+    LossyCluster,
+    SavedCluster,
+    apply,
+    names,
+    number_of,
+    turns,
+)
 from steelyard.kube.store import key_of
 from steelyard.types import Json
-
-EAGER = Pace(backoff=0)
-AT_ONCE = Pace(backoff=0, watch=0)
-"""Watches that end in time, and again and again."""
-Seen = list[tuple[str | None, str | None]]
-
-
-EMPTY = MemoryCluster().snapshot()
-
-
-class SavedCluster(MemoryCluster):
-    """One of which there is a backup, at first of nothing."""
-
-    saved = EMPTY
-
-
-class LossyCluster(SavedCluster):
-    """A cluster whose watches suffer the next faults of a plan, one for each event, until the plan is used
-    up.
-
-    A skipped event is followed by Gone sooner or later: no server leaves a gap without saying so.
-    """
-
-    def __init__(self, plan: list[str]) -> None:
-        super().__init__()
-        self.plan = plan
-        self.owes_gone = False
-
-    async def list(self, *args: Any, **kwargs: Any) -> ObjectList:
-        if self._fault() == "away":
-            raise Unreachable("the server is away")
-        self.owes_gone = False
-        return await super().list(*args, **kwargs)
-
-    async def watch(self, resource: Resource, *args: Any, **kwargs: Any) -> AsyncIterator[WatchEvent]:
-        past: list[WatchEvent] = []
-        async for event in super().watch(resource, *args, **kwargs):
-            fault = self._fault()
-            if fault == "gone" or (self.owes_gone and not self.plan):
-                self.owes_gone = False
-                raise Gone("compacted")
-            if fault == "cut":
-                raise Unreachable("connection reset")
-            if fault == "end":
-                return
-            if fault == "skip":
-                self.owes_gone = True
-                continue
-            past.append(event)
-            yield event
-            if fault == "double":
-                yield event
-            if fault == "replay":
-                yield past[0]
-
-    def _fault(self) -> str:
-        return self.plan.pop(0) if self.plan else ""
-
 
 FAULTS = st.sampled_from(["", "", "skip", "double", "replay", "cut", "end", "gone", "away"])
 CHANGES = st.lists(
@@ -90,37 +43,6 @@ CHANGES = st.lists(
 )
 
 
-def names(objects: list[Json]) -> dict[str, str]:
-    return {obj["metadata"]["name"]: obj["data"]["n"] for obj in objects}
-
-
-def apply(cluster: "SavedCluster", change: str, name: str, number: int) -> None:
-    store = cluster.store
-    match change:
-        case "put" | "write":
-            store.put(config_map("default", name, {"n": str(number)}, parity=str(number % 2)))
-        case "remove":
-            if store.find(CONFIG_MAPS, name, "default"):
-                store.remove(CONFIG_MAPS, name, "default")
-        case "compact":
-            store.compact()
-        case "bookmark":
-            store.bookmark()
-        case "end":
-            cluster.end_watches()
-        case "save":
-            cluster.saved = store.snapshot()
-        case "restore":  # from a backup: versions and objects are as they were
-            cluster.restore(cluster.saved)
-        case "reset":  # a new database: versions begin anew
-            cluster.restore(EMPTY)
-
-
-async def turns(count: int = 30) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
 def by_number(obj: Json) -> list[str]:
     return [obj["data"]["n"], f"parity-{int(obj['data']['n']) % 2}"]
 
@@ -130,7 +52,7 @@ def by_number(obj: Json) -> list[str]:
     plan=st.lists(FAULTS, max_size=15),
     changes=CHANGES,
     selective=st.booleans(),
-    packed=st.sampled_from([False, True, lambda obj: _number(obj) in ("1", "3")]),
+    packed=st.sampled_from([False, True, lambda obj: number_of(obj) in ("1", "3")]),
 )
 def test_it_always_converges(
     plan: list[str], changes: list[tuple[str, str, int]], selective: bool, packed: Packed
@@ -148,8 +70,8 @@ async def converges(
     def on_change(old: Json | None, new: Json | None) -> None:
         """Follow what is told; every change must begin where the last one ended."""
         name = (old or new or {})["metadata"]["name"]
-        if seen.get(name) != _number(old):
-            gaps.append((seen.get(name), _number(old)))
+        if seen.get(name) != number_of(old):
+            gaps.append((seen.get(name), number_of(old)))
         seen.pop(name, None)
         if new:
             seen[name] = new["data"]["n"]
@@ -186,36 +108,6 @@ async def converges(
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-
-
-class Following:
-    """An informer at work, and what it told."""
-
-    def __init__(self, cluster: SavedCluster, **options: Any) -> None:
-        self.seen: Seen = []
-        self.changed = asyncio.Event()
-        self.informer = Informer(
-            cluster, CONFIG_MAPS, on_change=self._record, **{"pace": EAGER, "rng": Random(0), **options}
-        )
-
-    def _record(self, old: Json | None, new: Json | None) -> None:
-        self.seen.append((_number(old), _number(new)))
-        self.changed.set()
-
-    async def __aenter__(self) -> "Following":
-        self._task = asyncio.create_task(self.informer.run())
-        await asyncio.wait_for(self.informer.synced.wait(), 10)
-        await turns()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await self._task
-
-
-def _number(obj: Json | None) -> str | None:
-    return cast("str", obj["data"]["n"]) if obj else None
 
 
 async def test_it_tells_each_change_once() -> None:
@@ -522,9 +414,9 @@ async def test_a_reader_that_fails_on_one_change_learns_of_the_next(caplog: pyte
     cluster, seen = SavedCluster(), list[str]()
 
     def on_change(old: Json | None, new: Json | None) -> None:
-        if _number(new) == "7":
+        if number_of(new) == "7":
             raise KeyError("seven")
-        seen.append(_number(new) or "")
+        seen.append(number_of(new) or "")
 
     informer = Informer(cluster, CONFIG_MAPS, on_change=on_change, pace=EAGER, rng=Random(0))
     running = asyncio.create_task(informer.run())

@@ -1,0 +1,123 @@
+"""The scores of runs: rubrics, what they read, and scoring once more without a call."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.errors import UsageError
+from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
+from steelyard.runs.dry_run import expected_calls
+from steelyard.runs.export import exported
+from steelyard.runs.folder import Run, open_run
+from steelyard.runs.queries import find_wrong_rows
+from steelyard.runs.request import RubricSpec
+from steelyard.runs.resolve import resolve
+from steelyard.runs.run import run
+from steelyard.runs.scores import score_again
+
+
+async def test_a_column_to_group_by_that_there_is_not_is_reported_before_the_first_call(
+    tmp_path: Path,
+) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 3)
+    async with endpoint() as server:
+        for change, flag in (
+            ({"group_by": ("topic",)}, "--group-by"),
+            ({"cluster_by": "topic"}, "--cluster-by"),
+        ):
+            with pytest.raises(UsageError, match=f"{flag} topic: .* has prompt, target"):
+                await run(make_request(prompts, server.url, **change), tmp_path / "run")
+    assert server.bodies == []
+
+
+async def test_a_run_is_scored_and_scored_again_without_a_call(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 10)
+    async with endpoint(lambda prompt: "8" if prompt == "say 7" else f"{echo(prompt)}") as server:
+        request = make_request(
+            prompts, server.url, rubrics=(RubricSpec("exact-match"), RubricSpec("contains"))
+        )
+        result = await run(request, tmp_path / "run")
+    assert result.exit_code == 0
+    assert "90.0 %" in (result.headline or "")
+    done = open_run(tmp_path / "run")
+    assert (done.numbers or {})["headline"] == result.headline
+    assert [row.index for row in find_wrong_rows(done, 5).first if "exact-match" in row.wrong] == [7]
+    assert [row["scores"]["correct"] for row in rows_of(done)] == [index != 7 for index in range(10)]
+    again = replace(request, rubrics=(RubricSpec("contains?target=prompt"),))
+    made = await score_again(done.folder, again)
+    assert [rubric for rubric, _ in made.headlines] == ["contains?target=prompt"]
+    assert "0 % were right" in made.headlines[0][1]
+    assert done.folder.request() == again
+    assert "0 % were right" in ((await run(replace(request, rubrics=()), tmp_path / "run")).headline or "")
+    assert len(server.bodies) == 10
+
+
+def rows_of(done: Run) -> list[dict[str, Any]]:
+    """The exported rows, in the order of the dataset."""
+    rows = [row for batch in exported(done) for row in batch.to_pylist()]
+    return sorted(rows, key=lambda row: int(row["index"]))
+
+
+async def test_a_rubric_may_read_no_column(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", [{"prompt": "[1]"}, {"prompt": "x"}])
+    async with endpoint() as server:
+        schema = RubricSpec('structure.JsonSchema?schema={"type": "array"}')
+        result = await run(make_request(prompts, server.url, rubrics=(schema,)), tmp_path / "run")
+    assert "50" in (result.headline or "")
+
+
+SLOW_RUBRIC = """
+import time
+from pathlib import Path
+
+from steelyard.report.rubrics.text import ExactMatch as Slow
+
+deadline = time.monotonic() + 20
+while not Path({begun!r}).exists():
+    assert time.monotonic() < deadline, "no row was answered while the rubric was imported"
+    time.sleep(0.01)
+"""
+
+
+def install_slow_rubric(folder: Path, begun: Path) -> None:
+    """Write a distribution with the rubric `slow.Slow`, whose import takes until the file `begun` exists."""
+    information = folder / "slow-1.dist-info"
+    information.mkdir(parents=True)
+    (folder / "slow.py").write_text(SLOW_RUBRIC.format(begun=str(begun)))
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1\n")
+    (information / "entry_points.txt").write_text("[steelyard.rubrics]\nslow.Slow = slow:Slow\n")
+
+
+async def test_a_rubric_that_fits_no_row_is_told_while_calls_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are answered while the rubric is imported; then no further one is, so that the rubric alone ends the run."""
+    prompts = write_prompts(tmp_path / "p.parquet", 500)
+    install_slow_rubric(tmp_path / "site", begun=tmp_path / "begun")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+
+    async def answer_eight(prompt: str) -> str:
+        if len(server.bodies) > 8:  # of 4 calls at once, at least 5 have their answer now
+            (tmp_path / "begun").touch()
+            await asyncio.Event().wait()
+        return echo(prompt)
+
+    async with endpoint(answer_eight) as server:
+        request = make_request(prompts, server.url, rubrics=(RubricSpec("slow.Slow?target=answr"),))
+        with pytest.raises(UsageError, match=r"--rubric .* reads the column 'answr'; .* has prompt, target"):
+            await asyncio.wait_for(run(request, tmp_path / "run"), timeout=60)
+    kept = await asyncio.to_thread(expected_calls, resolve(request, tmp_path / "run"))
+    assert 5 <= kept.done <= 8
+    assert len(server.bodies) <= 12
+
+
+async def test_an_unknown_rubric_is_reported_before_the_first_call(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 3)
+    async with endpoint() as server:
+        request = make_request(prompts, server.url, rubrics=(RubricSpec("exact-mach"),))
+        with pytest.raises(UsageError, match="there is no rubric 'exact-mach'"):
+            await run(request, tmp_path / "run")
+    assert server.bodies == []
