@@ -185,7 +185,7 @@ def _over(claim: Claim, admitted: Sequence[Claim], rate: RateSettings, now: date
 def _said(
     claim: Claim, counted: Sequence[Claim], principal: str, resource: str, limit: Decimal, within: str = ""
 ) -> str | None:
-    """None where there is room."""
+    """Return the sentence about a limit that the claim would exceed; None where there is room."""
     wanted = _taken(claim.quantities[resource])
     return _exceeded(wanted, usage(counted, resource), principal, resource, limit, within)
 

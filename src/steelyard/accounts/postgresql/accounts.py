@@ -184,7 +184,7 @@ async def _lock_creation(connection: AsyncConnection) -> None:
 
 
 def _readable(id: str, json: str, labels: str, keys: Sequence[str]) -> Account | None:
-    """None, and a line in the log, for one that cannot be read: it must not hide all others."""
+    """Return the account; None, with a line in the log, for one that cannot be read: it must not hide all others."""
     try:
         return _parsed(json, labels, keys)
     except ValidationError as error:

@@ -175,7 +175,7 @@ class SqliteAccounts:
 
 
 def _readable(connection: sqlite3.Connection, id: str) -> Account | None:
-    """None, and a line in the log, for one that cannot be read: it must not hide all others."""
+    """Return the account; None, with a line in the log, for one that cannot be read: it must not hide all others."""
     try:
         return _account(connection, "id", id)
     except ValidationError as error:

@@ -42,11 +42,13 @@ async def create(context: RequestContext) -> Response:
 
 
 async def query(context: RequestContext) -> Response:
+    """The account's webhooks, oldest first, without their secrets."""
     account = await load_account(context, "get")
     return list_response(await _webhooks(context).list(account.id or ""))
 
 
 async def get(context: RequestContext) -> Response:
+    """The webhook: whether it works, and what waits for it."""
     account = await load_account(context, "get")
     return model_response(await _webhook(context, account.id or ""))
 

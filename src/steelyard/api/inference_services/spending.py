@@ -21,6 +21,7 @@ from steelyard.schema.spending import ServiceSpending, Spending, SpendingCaps
 
 
 def service_routes(collection: Collection) -> Iterator[Route]:
+    """Yield the routes that only inference services have."""
     yield Route(
         "GET", f"{collection.path}/{{id}}/spending", Grant(collection.resource, "get"), spending,
         "What a hosted model has cost", None, ServiceSpending, errors=(409,),
@@ -28,7 +29,7 @@ def service_routes(collection: Collection) -> Iterator[Route]:
 
 
 async def spending(context: RequestContext) -> Response:
-    """Return what the service has spent. Raises Conflict for one that is no hosted model."""
+    """Calls, tokens and money that the service has spent, beside its caps; only of a hosted model."""
     service = await load(context)
     assert isinstance(service, InferenceService)
     runner = service.runner.dump() if service.runner else {}
