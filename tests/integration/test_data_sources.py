@@ -1,5 +1,6 @@
 """Data sources on one machine: fetched by a Pod from servers that answer like the hub and like Zenodo."""
 
+import asyncio
 import hashlib
 import json
 import os
@@ -16,8 +17,10 @@ import pytest
 from steelyard.client import Client
 from steelyard.client.errors import Invalid, WorkflowFailed
 from steelyard.schema.egress import EgressPolicy
+from steelyard.schema.names import MANIFEST
 from steelyard.steps.example import make_config
 from steelyard.steps.source_servers import COMMIT, RECORD, TOKEN, Place, hub_server, zenodo_server
+from steelyard.storage.store import Store, open_store
 from tests.integration.conftest import Machine, machine_at
 from tests.integration.contents import contents
 from tests.integration.small import ACCOUNT
@@ -179,22 +182,27 @@ def test_a_source_that_is_deleted_while_it_is_fetched_is_stopped_and_fails_what_
 def test_a_step_that_is_killed_begins_again_where_it_was_and_nothing_half_done_is_sealed(
     tmp_path: Path,
 ) -> None:
+    check_killed_step(tmp_path, f"file://{tmp_path}/out")
+
+
+def check_killed_step(folder: Path, output: str) -> None:
+    """Kill the step in the middle of a file; in any storage, the next attempt fetches the rest, and seals it."""
+    kept = open_store(output)
     with hub_server({"a.csv": b"x\n1\n", "z.jsonl": ROWS}) as hub:
         assert hub.store is not None
         hub.store.hold = threading.Event()
-        first = _step(tmp_path, hub)
+        first = _step(folder, hub, output)
         assert hub.store.halfway.wait(600), "the large file was never asked for"
         first.kill()
         first.wait()
-        output = tmp_path / "out"
-        assert (output / "a.csv").exists()
-        assert not (output / "z.jsonl").exists()
-        assert not (output / ".steelyard/manifest.json").exists()
+        names = asyncio.run(_names(kept))
+        assert "a.csv" in names
+        assert not names & {"z.jsonl", MANIFEST}
         hub.store.hold.set()
-        assert _step(tmp_path, hub).wait(600) == 0
+        assert _step(folder, hub, output).wait(600) == 0
         asked = [path for path in hub.paths() if path.endswith("a.csv")]
-    assert (output / "z.jsonl").read_bytes() == ROWS
-    manifest = json.loads((output / ".steelyard/manifest.json").read_bytes())
+    assert asyncio.run(kept.get("z.jsonl")) == ROWS
+    manifest = json.loads(asyncio.run(kept.get(MANIFEST)))
     assert {file["path"]: file["sha256"] for file in manifest["files"]} == {
         "a.csv": hashlib.sha256(b"x\n1\n").hexdigest(),
         "z.jsonl": hashlib.sha256(ROWS).hexdigest(),
@@ -202,13 +210,17 @@ def test_a_step_that_is_killed_begins_again_where_it_was_and_nothing_half_done_i
     assert len(asked) == 1, "what the first attempt has kept was fetched again"
 
 
-def _step(folder: Path, hub: Place) -> subprocess.Popen[bytes]:
+async def _names(store: Store) -> set[str]:
+    return {info.key async for info in store.list()}
+
+
+def _step(folder: Path, hub: Place, output: str) -> subprocess.Popen[bytes]:
     """Start the step as the operator's Job does."""
     spec = {
         "name": "rows",
         "sourceKind": "huggingface",
         "source": f"{hub.origin}/datasets/org/rows",
-        "storage": {"output": f"file://{folder}/out"},
+        "storage": {"output": output},
     }
     policy = EgressPolicy(hosts=("http://127.0.0.1",), networks=("127.0.0.0/8",))
     config = make_config("fetch_data_source", "DataSource", spec, policy)

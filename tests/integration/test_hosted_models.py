@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import signal
 import threading
 import time
@@ -22,9 +23,12 @@ from steelyard.schema.dataset import Dataset
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.spending import ServiceSpending
+from steelyard.storage.store import open_store
 from steelyard.types import Json
 from tests.integration.conftest import Machine, processes_of
 from tests.integration.small import ACCOUNT
+from tests.integration.spending import check_killed_writers
+from tests.integration.test_platform_kills import SEED
 
 ROWS = 120
 SECONDS = 600.0
@@ -93,9 +97,9 @@ def evaluation(client: Client, dataset: Dataset, service: InferenceService) -> E
     )
 
 
-def settled(client: Client, service: InferenceService) -> ServiceSpending:
+def settled(client: Client, service: InferenceService, seconds: float = SECONDS) -> ServiceSpending:
     """Return the spending once the session's Pods have ended, and say no more."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + seconds
     while True:
         spending = client.inferenceservices.spending(service.id)
         if spending.updated is None or time.monotonic() > end:
@@ -174,3 +178,7 @@ def test_kills_of_the_runner_amid_calls_never_pass_the_cap(allowed: Machine, tmp
         counted = spending.total.inputTokens + spending.total.outputTokens + spending.heldTokens
         assert spending.heldTokens > 0
         assert provider.charged <= counted <= cap
+
+
+async def test_whatever_killed_processes_have_spent_stands_in_the_ledger(tmp_path: Path) -> None:
+    await check_killed_writers(open_store(f"file://{tmp_path}"), random.Random(SEED))

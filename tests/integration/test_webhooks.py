@@ -31,9 +31,9 @@ from steelyard.broker.sqlite.log import open_sqlite_log
 from steelyard.schema.egress import EgressPolicy
 from steelyard.services.webhooks.sender import Sending, run_webhooks
 
-async def main(folder, ahead):
+async def main(folder, accounts, ahead):
     log = await open_sqlite_log(f"{folder}/log.db")
-    database = await open_accounts_database(f"sqlite:{folder}/accounts.db")
+    database = await open_accounts_database(accounts)
     policy = EgressPolicy(hosts=("http://127.0.0.1",), networks=("127.0.0.0/8",))
     settings = WebhookSettings(timeout_seconds=60)
     clock = lambda: datetime.now(UTC) + timedelta(seconds=float(ahead))
@@ -48,8 +48,8 @@ LATER = 3600
 
 
 @contextmanager
-def sender(folder: Path, ahead: int = 0) -> Iterator["subprocess.Popen[bytes]"]:
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder), str(ahead)])
+def sender(folder: Path, accounts: str, ahead: int = 0) -> Iterator["subprocess.Popen[bytes]"]:
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder), accounts, str(ahead)])
     try:
         yield process
     finally:
@@ -67,8 +67,13 @@ async def end_evaluations(log: Log, since: datetime) -> None:
 
 @pytest.mark.parametrize("sent", [1, 3], ids=["before any answer", "amid the answers"])
 async def test_nothing_is_lost_when_a_sender_is_killed(tmp_path: Path, sent: int) -> None:
+    await check_killed_sender(tmp_path, f"sqlite:{tmp_path / 'accounts.db'}", sent)
+
+
+async def check_killed_sender(tmp_path: Path, accounts: str, sent: int) -> None:
+    """Kill a sender once it has sent so many events; on any accounts database, the next one sends the rest."""
     log = await open_sqlite_log(tmp_path / "log.db")
-    database = await open_accounts_database(f"sqlite:{tmp_path / 'accounts.db'}")
+    database = await open_accounts_database(accounts)
     now = datetime.now(UTC)
     await database.accounts.add_signing_key("first", b"pem", now)
     grants = [AccessGrant(resources=["*"], functions=["get"], accounts=["acme"])]
@@ -78,7 +83,7 @@ async def test_nothing_is_lost_when_a_sender_is_killed(tmp_path: Path, sent: int
         await database.webhooks.add("h1", account, Registration(target.url, created, tuple(grants)), 1)
         await end_evaluations(log, now)
         target.open.clear()
-        with sender(tmp_path) as process:
+        with sender(tmp_path, accounts) as process:
             await target.until(1)
             if sent > 1:
                 target.open.set()
@@ -86,7 +91,7 @@ async def test_nothing_is_lost_when_a_sender_is_killed(tmp_path: Path, sent: int
             process.send_signal(signal.SIGKILL)
             await asyncio.to_thread(process.wait)
         target.open.set()
-        with sender(tmp_path, LATER):
+        with sender(tmp_path, accounts, LATER):
             async with asyncio.timeout(120):
                 while True:
                     webhook = await database.webhooks.get(account, "h1")

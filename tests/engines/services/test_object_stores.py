@@ -4,6 +4,7 @@ server that is killed. The environment chooses the kind: `object_stores.CHOSEN`.
 
 import asyncio
 import os
+import random
 import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,9 @@ from steelyard.testing.engines.store import CASES, Case
 from tests.engines.services.histories import STORE_OPERATIONS, Operation, store_outcomes
 from tests.engines.services.object_stores import chosen
 from tests.engines.services.service import Service
+from tests.integration.spending import check_killed_writers
+from tests.integration.test_data_sources import check_killed_step
+from tests.integration.test_platform_kills import SEED
 from tests.platform_api.world import dataset, make_engines, make_world
 
 KIND = chosen()
@@ -86,6 +90,14 @@ async def test_writers_of_a_spending_ledger_are_in_one_order(store: Store) -> No
     assert book.last
     assert book.last.number == book.last.total.calls == writers * calls
     assert set(book.last.holds) == {f"writer-{number}" for number in range(writers)}
+
+
+async def test_whatever_killed_processes_have_spent_stands_in_the_ledger(store: Store) -> None:
+    await check_killed_writers(store, random.Random(SEED))
+
+
+def test_a_data_source_whose_step_is_killed_is_continued(store: Store, tmp_path: Path) -> None:
+    check_killed_step(tmp_path, store.url)
 
 
 async def test_an_upload_becomes_final(store: Store) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -34,6 +35,7 @@ from tests.engines.services.postgresql import postgresql
 from tests.engines.services.proxy import proxy
 from tests.engines.services.service import Service
 from tests.engines.services.suite import POSTGRESQL
+from tests.integration.test_webhooks import check_killed_sender
 
 NOW = accounts_suite.NOW
 EMPTIED = (
@@ -213,6 +215,11 @@ async def test_two_servers_that_accept_for_the_same_accounts_never_end_each_othe
 @pytest.mark.parametrize("case", webhooks_suite.CASES.values(), ids=webhooks_suite.CASES)
 async def test_webhooks_keep_to_the_contract(database: AccountsDatabase, case: webhooks_suite.Case) -> None:
     await case(database)
+
+
+@pytest.mark.parametrize("sent", [1, 3], ids=["before any answer", "amid the answers"])
+async def test_no_event_is_lost_when_a_sender_is_killed(url: str, tmp_path: Path, sent: int) -> None:
+    await check_killed_sender(tmp_path, url, sent)
 
 
 @pytest.mark.parametrize("case", claims_suite.CASES.values(), ids=claims_suite.CASES)
