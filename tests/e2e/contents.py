@@ -55,22 +55,30 @@ class Contents:
                     left |= set(_with_parents(name))
         return reached
 
+    @cached_property
+    def _parsed(self) -> Mapping[str, tuple[set[str], set[str]]]:
+        """Modules that each module imports, and those that its texts name; each is parsed once for all questions."""
+        return {module: _mentioned(text) for module, text in self.modules.items()}
+
     def _imports(self, module: str) -> set[str]:
-        names: set[str] = set()
-        for node in ast.walk(ast.parse(self.modules[module])):
-            match node:
-                case ast.Import():
-                    names |= {alias.name for alias in node.names}
-                case ast.ImportFrom(module=str(source)):
-                    names |= {f"{source}.{alias.name}" for alias in node.names}
-        return {name for name in names if name.partition(".")[0] == "steelyard"}
+        return self._parsed[module][0]
 
     def _named(self, module: str) -> set[str]:
-        nodes = ast.walk(ast.parse(self.modules[module]))
-        texts = [
-            node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        ]
-        return {name for text in texts for name in MODULE.findall(text)}
+        return self._parsed[module][1]
+
+
+def _mentioned(text: str) -> tuple[set[str], set[str]]:
+    imports: set[str] = set()
+    named: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import():
+                imports |= {alias.name for alias in node.names}
+            case ast.ImportFrom(module=str(source)):
+                imports |= {f"{source}.{alias.name}" for alias in node.names}
+            case ast.Constant(value=str(constant)):
+                named |= {*MODULE.findall(constant)}
+    return {name for name in imports if name.partition(".")[0] == "steelyard"}, named
 
 
 def _module(path: str) -> str:
