@@ -121,12 +121,13 @@ SUITES: dict[str, Callable[[], int]] = {
     "Kafka (three brokers: the contract of logs, members and brokers killed)": services.run_kafka,
     "PostgreSQL (the contracts of the accounts database, killed)": services.run_postgresql,
     "S3 (a real server: the contract of stores, uploads, killed)": partial(services.run_store, "s3"),
+    # Before the short ones: it takes the longest of these, and the other lane would wait for its end.
+    "Kafka, PostgreSQL, S3 and MongoDB's protocol (the story, each killed while it is told)": services.run_story,
     "Google Cloud Storage (fake-gcs-server behind a translator: the same; see docs/engines.md)": partial(
         services.run_store, "gcs"
     ),
     "Azure Blob Storage (Azurite: the same)": partial(services.run_store, "azure"),
     "MongoDB's protocol (the contract of views, killed; no elections: see docs/engines.md)": services.run_mongodb,
-    "Kafka, PostgreSQL, S3 and MongoDB's protocol (the story, each killed while it is told)": services.run_story,
     "Network namespaces (the same four, and packets to them lost)": services.run_lost_packets,
     "XGBoost and LightGBM (training side by side, a worker of each killed)": partial(
         frameworks.run, "xgboost", "lightgbm"
