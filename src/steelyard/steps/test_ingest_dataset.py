@@ -17,6 +17,7 @@ from steelyard.schema.resources import DatasetResourceSpec
 from steelyard.schema.steps import SourceLimits
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.ingest_dataset import ingest
+from steelyard.steps.tables import BLOCK_BYTES
 from steelyard.storage.store import open_store
 
 LIMITS = SourceLimits()
@@ -104,9 +105,10 @@ async def test_values_of_csv(tmp_path: Path, content: str, values: list[Any]) ->
 
 
 async def test_a_type_that_only_the_last_rows_show_is_the_columns(tmp_path: Path) -> None:
-    lines = "".join(f"{number}\n" for number in range(900_000))
-    rows = await _ingest(tmp_path, {"a.csv": f"x\n{lines}end\n".encode()})
-    assert (rows[0]["x"], rows[-1]["x"], len(rows)) == ("0", "end", 900_001)
+    lines = "".join(f"{number},{'-' * 1000}\n" for number in range(6_000))
+    assert len(lines) > BLOCK_BYTES
+    rows = await _ingest(tmp_path, {"a.csv": f"x,y\n{lines}end,-\n".encode()})
+    assert (rows[0]["x"], rows[-1]["x"], len(rows)) == ("0", "end", 6_001)
 
 
 async def test_lines_of_json_keep_their_objects_and_lists(tmp_path: Path) -> None:
