@@ -254,7 +254,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 @given(STEPS, st.integers(1, 4))
 def test_random_histories(steps: list[tuple[str, str, int]], partitions: int) -> None:
     """The archive's states are the log's, whatever was snapshot and removed, and however clocks went."""
@@ -291,7 +291,7 @@ def test_random_histories(steps: list[tuple[str, str, int]], partitions: int) ->
     asyncio.run(case())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.tuples(KEYS, st.integers(0, 9), st.integers(0, 3)), min_size=1, max_size=25), st.data())
 def test_until_a_time(changes: list[tuple[str, int, int]], data: st.DataObject) -> None:
     """Read the states of any time: the sink ran all the time, so that the archive has every change."""

@@ -48,7 +48,7 @@ async def rebuilt(store: Store, partitions: int = 2, until: datetime | None = No
     return log
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(
     histories(), st.lists(st.sampled_from(["sink", "snapshot", "remove", ""]), max_size=40), st.integers(1, 3)
 )
