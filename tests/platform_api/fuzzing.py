@@ -8,6 +8,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 
 from pydantic import BaseModel
@@ -75,6 +76,12 @@ def nested(depth: int, list_: bool) -> JsonValue:
     return value
 
 
+@cache
+def schema_of(model: type[BaseModel]) -> JsonValue:
+    """Return the JSON Schema of a model, made once: that takes longer than the request itself."""
+    return model.model_json_schema(by_alias=True)
+
+
 @dataclass
 class Fuzz:
     """`ids` are entities that requests may name, by the field."""
@@ -86,7 +93,7 @@ class Fuzz:
     def request(self, model: type[BaseModel]) -> bytes:
         """The body of a request."""
         self.wild = self.random.choice([0, 0, 0.01, 0.02, 0.1, 0.5])
-        schema = model.model_json_schema(by_alias=True)
+        schema = schema_of(model)
         body = self._object(schema, schema.get("$defs", {}))
         _choose_session(model.__name__, body)
         _choose_origin(model.__name__, body)
