@@ -9,6 +9,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from steelyard.broker.log import PARTITIONS, STATE
 from steelyard.broker.open import prepare_log
 from steelyard.broker.scan import topic_pieces
+from steelyard.client import Client
 from steelyard.local.engines import open_engines, outlets
 from steelyard.local.restoring import fill_view
 from steelyard.services.aggregator.messages import FORGOTTEN
@@ -23,10 +25,20 @@ from steelyard.services.identity import enter
 from steelyard.services.simulation.commands import aggregate, create, forget, labels, message, status
 from steelyard.services.simulation.entities import make_dataset
 from steelyard.settings import Settings, load
+from steelyard.steps.source_servers import TOKEN, hub_server
 from steelyard.views.fields import FILTERS
 from steelyard.views.view import Query
 from tests.engines.services import together
 from tests.engines.services.conftest import Served
+from tests.engines.services.outside import allow
+from tests.engines.services.restored import (
+    ENTITIES,
+    ask_for,
+    check_asked_for,
+    check_events,
+    copy_database,
+    receiver,
+)
 from tests.engines.services.service import Service
 from tests.integration.retention import check_days, live_through
 from tests.integration.test_backups import back_up, compare_archive, kill_in_turn
@@ -105,33 +117,56 @@ async def prepare_now(settings: Settings) -> None:
 
 
 @pytest.mark.timeout(1800)
-def test_what_was_lost_is_restored_by_a_command_that_is_killed(machine: Served) -> None:
-    assert machine.config("init").returncode == 0
+def test_what_was_lost_is_restored_by_a_command_that_is_killed(
+    machine: Served, services: dict[str, Service], tmp_path: Path
+) -> None:
+    with receiver() as events, hub_server({"rows.csv": b"question\nwhy?\n"}) as hub:
+        hub.token = TOKEN
+        allow(machine, hub.origin)
+        assert machine.config("init").returncode == 0
+        machine.up("orchestrator")  # nothing is fetched yet
+        with machine.client(tries=30) as client:
+            settings = load(machine.settings, machine.state.path)
+            made = ask_for(client, settings, events, tmp_path / "rows")
+        machine.down()
+        before = list(events.sent)
+        lose_and_restore(machine, services["postgresql"])
+        machine.up()
+        with machine.client(tries=30) as client:
+            check_restored(client)
+            check_asked_for(client, made, hub)
+            check_events(client, load(machine.settings, machine.state.path), made, events, before)
+
+
+def lose_and_restore(machine: Served, postgresql: Service) -> None:
+    """Lose log, view and accounts, and restore them: from the backup, and from a copy of the accounts database."""
     settings = load(machine.settings, machine.state.path)
     asyncio.run(use(settings))
     before = asyncio.run(contents(settings))
     assert "passed: " in steelyard(machine, "backup", "drill")
-    # Topics and database are gone; accounts and storage stay.
-    place(machine, secrets.token_hex(4), "log", "view")
+    name = secrets.token_hex(4)
+    copy_database(settings.accounts, postgresql, name)
+    place(machine, name, "log", "view", "accounts")
     assert machine.config("init").returncode == 0
     print(f"\nSTEELYARD_KILL_SEED={SEED}")
     kill_restores(machine, random.Random(SEED))
     print(steelyard(machine, "restore", "--yes"))
     settings = load(machine.settings, machine.state.path)
     assert asyncio.run(contents(settings)) == before
-    assert f"{DATASETS - 1} entities restored" in steelyard(machine, "restore", "--yes"), (
+    assert f"{DATASETS - 1 + ENTITIES} entities restored" in steelyard(machine, "restore", "--yes"), (
         "a repeat does no harm"
     )
     assert asyncio.run(contents(settings)) == before
-    machine.up()
-    with machine.client(tries=30) as client:
-        assert client.datasets.get("d8").labels == {"a": "1"}
-        # Deleted, and forgotten before everything was lost.
-        for id in ("d6", "d5"):
-            # As of one whose work was cut short.
-            assert client.backup.restore(id).status == "Error"
-            assert client.datasets.get(id).reason == "Restored"
-        assert client.datasets.get("d5").labels == {"kept": "1"}
+
+
+def check_restored(client: Client) -> None:
+    assert client.datasets.get("d8").labels == {"a": "1"}
+    # Deleted, and forgotten before everything was lost.
+    for id in ("d6", "d5"):
+        # As of one whose work was cut short.
+        assert client.backup.restore(id).status == "Error"
+        assert client.datasets.get(id).reason == "Restored"
+    assert client.datasets.get("d5").labels == {"kept": "1"}
 
 
 @pytest.mark.timeout(1800)
