@@ -22,6 +22,7 @@ from steelyard.client import Client, ClientError
 from steelyard.kube.errors import ApiError
 from steelyard.kube.resource import JOBS
 from steelyard.local.state import read_record
+from steelyard.schema.names import namespace_of
 from steelyard.types import Json
 from tests.integration.conftest import Machine, processes_of
 
@@ -132,22 +133,23 @@ def check(client: Client, audited: Sequence[Audited], edits: range, times: int =
     assert [audit.model.name for audit in audited] == ["digits-few", "digits-all"]
 
 
-async def jobs_of(machine: Machine, seconds: float = 60) -> list[Json]:
-    """All Jobs; an API that is away is waited for."""
+async def jobs_of(machine: Machine, namespace: str | None = None, seconds: float = 60) -> list[Json]:
+    """All Jobs, or those of a namespace; an API that is away is waited for."""
     async with asyncio.timeout(seconds), machine.cluster() as cluster:
         while True:
             try:
-                return list((await cluster.list(JOBS)).items)
+                return list((await cluster.list(JOBS, namespace)).items)
             except ApiError:
                 await asyncio.sleep(0.1)
 
 
 async def check_jobs(machine: Machine, before: Sequence[Json] = (), times: int = 1) -> Sequence[Json]:
-    """Each step of each workflow has run once: one Job, its first attempt, one Pod that succeeded.
+    """Each step of each of the story's workflows has run once: one Job, its first attempt, one Pod that succeeded.
 
     `before` are Jobs as they were seen earlier: some may have been removed since. Returns them with today's.
     """
-    jobs = list({job["metadata"]["uid"]: job for job in (*before, *await jobs_of(machine))}.values())
+    story = await jobs_of(machine, namespace_of(ACCOUNT))
+    jobs = list({job["metadata"]["uid"]: job for job in (*before, *story)}.values())
     names = Counter(job["metadata"]["name"].rpartition("-a")[0] for job in jobs)
     assert set(names.values()) == {1}, [(job["metadata"]["name"], job.get("status")) for job in jobs]
     for job in jobs:

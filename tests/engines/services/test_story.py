@@ -1,8 +1,12 @@
 """The README's story on Kafka, PostgreSQL, S3 and MongoDB's protocol, each server killed while it is told.
 
+Beside it a data source is fetched with a secret, a provider answers its rows for money, and a webhook is told of every
+end: what the hub, the provider and the receiver count must agree with what the platform says.
+
 STEELYARD_KILL_SEED repeats a run's choices.
 """
 
+import asyncio
 import random
 from collections.abc import Iterator
 from functools import partial
@@ -15,6 +19,7 @@ from steelyard.accounts.postgresql.schema import newest
 from steelyard.cli.demo.digits import make
 from tests.engines.services import together
 from tests.engines.services.conftest import Served
+from tests.engines.services.outside import allow, check, outside, prepare
 from tests.engines.services.service import Service
 from tests.integration.conftest import Machine
 from tests.integration.test_platform_kills import SEED, strike, tell_with_kills
@@ -68,18 +73,24 @@ async def test_the_story_is_told_while_servers_and_services_are_killed(
     machine: Served, services: dict[str, Service], tmp_path: Path, first: int
 ) -> None:
     """The victims' turn begins with a drawn one; the long form begins with every second one."""
-    assert machine.config("init").returncode == 0
     print(f"\nSTEELYARD_KILL_SEED={SEED}")
-    machine.up()
-    kills = await tell_with_kills(
-        machine,
-        make(tmp_path / "digits"),
-        KILLS,
-        cycle(VICTIMS[first:] + VICTIMS[:first]),
-        random.Random(SEED),
-        partial(strike_any, services),
-    )
-    assert kills >= 2, "the story ended before its engines were killed"
+    async with outside() as place:
+        allow(machine, place.hub.origin)
+        assert machine.config("init").returncode == 0
+        machine.up()
+        with machine.client(tries=30) as client:
+            made = await asyncio.to_thread(prepare, client, place)
+            kills = await tell_with_kills(
+                machine,
+                make(tmp_path / "digits"),
+                KILLS,
+                cycle(VICTIMS[first:] + VICTIMS[:first]),
+                random.Random(SEED),
+                partial(strike_any, services),
+            )
+            assert kills >= 2, "the story ended before its engines were killed"
+            folders = {service.folder for service in services.values()}
+            await check(client, place, made, folders)
 
 
 def strike_any(services: dict[str, Service], machine: Machine, victim: str) -> None:
