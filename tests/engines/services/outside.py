@@ -28,7 +28,7 @@ from tests.integration.test_platform_kills import MADE
 
 ACCOUNT = "outside"
 ROWS = 24
-SECONDS = 240.0
+SECONDS = 600.0
 OTHERS = ("datasources", "inferencesessions")
 """Collections that have entities besides those of the story."""
 

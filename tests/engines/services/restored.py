@@ -33,7 +33,7 @@ ACCOUNT = "outside"
 ENTITIES = 3
 """Number of entities that `ask_for` makes."""
 SPENT = Spent(3, Tokens(40, 2))
-SECONDS = 240.0
+SECONDS = 600.0
 
 
 @dataclass
