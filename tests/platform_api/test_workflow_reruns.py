@@ -18,7 +18,7 @@ from tests.platform_api.world import World, data_source, dataset, grant, model, 
 HOUR = timedelta(hours=1)
 OWN = {"id", "creationTime", "lastTransitionTime", "status", "reason", "message", "metadata", "annotations"}
 """Fields in which a new entity differs from the one that it repeats."""
-WORKFLOWS = {**{kind: MAKE[kind] for kind in WITH_WORKFLOW}, "Dataset": a_dataset_of_a_source}
+WORKFLOWS = {**{kind: MAKE[kind] for kind in sorted(WITH_WORKFLOW)}, "Dataset": a_dataset_of_a_source}
 
 
 def path_of(entity: Json) -> str:
