@@ -58,6 +58,13 @@ class Silent:
             writer.close()
 
 
+def with_hidden_object(unseen: int) -> Silent:
+    """Return a server that has another one's object, and does not show it to so many requests."""
+    server = Silent(carries_out=False)
+    server.mark, server.puts, server.unseen = "anothers", 1, unseen
+    return server
+
+
 @asynccontextmanager
 async def listening(server: Silent) -> AsyncIterator[int]:
     async with await asyncio.start_server(server.answer, "127.0.0.1", 0) as listener:
@@ -107,8 +114,7 @@ async def test_another_ones_object_can_be_read_when_a_create_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A server may refuse a write while the object of another one is not to be seen yet."""
-    server = Silent(carries_out=False)
-    server.mark, server.puts, server.unseen = "anothers", 1, 3
+    server = with_hidden_object(3)
     async with listening(server) as port:
         variables(monkeypatch, port)
         store = open_store("s3://bucket")
@@ -121,8 +127,7 @@ async def test_another_ones_object_can_be_read_when_a_create_is_refused(
 async def test_a_refusal_because_of_an_object_that_never_appears_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server = Silent(carries_out=False)
-    server.mark, server.puts, server.unseen = "anothers", 1, 10_000
+    server = with_hidden_object(10_000)
     async with listening(server) as port:
         variables(monkeypatch, port)
         with pytest.raises(ObjectExists):
