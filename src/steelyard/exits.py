@@ -15,6 +15,7 @@ def leave(status: int) -> NoReturn:
     """
     if "obstore" not in sys.modules:
         sys.exit(status)
+    # What the interpreter would call itself: telemetry that is sent, temporary folders that are removed.
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):
