@@ -21,7 +21,7 @@ from steelyard.views.open import open_view
 from steelyard.views.test_equal import CHANGES, QUERIES, fill
 from steelyard.views.view import Query, View, ViewError
 from tests.engines.services.mongodb import mongodb
-from tests.engines.services.proxy import proxy
+from tests.engines.services.proxy import Proxy, proxy
 from tests.engines.services.service import Service
 from tests.engines.services.suite import MONGODB
 
@@ -208,3 +208,36 @@ async def test_a_server_that_is_silent_is_not_waited_for(url: str, monkeypatch: 
         await writing
         assert len(await view.query(Query("Dataset"))) == 2
         await view.close()
+
+
+def test_a_view_of_a_silent_server_can_be_closed_at_the_end_of_a_loop(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a loop cancels the driver's own tasks too, those that would notice the silence."""
+    monkeypatch.setattr(mongodb_view, "SILENCE_SECONDS", 1.0)
+    ((host, port),) = parse_uri(url)["nodelist"]
+    opened, closed = asyncio.Event(), False
+
+    async def use(address: str) -> None:
+        nonlocal closed
+        view = await open_view(address)
+        await view.apply([change(dataset("a"), 1)], 1, {0: 1})
+        opened.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            async with asyncio.timeout(60):
+                await view.close()
+                closed = True
+
+    async def main(way: Proxy) -> None:
+        using = asyncio.create_task(use(f"{behind}&directConnection=true"))
+        await opened.wait()
+        way.cut()
+        # The loop ends here, and cancels the task.
+        assert not using.done()
+
+    with proxy(port, host=host) as way:
+        behind = url.replace(f"{host}:{port}", f"127.0.0.1:{way.port}")
+        asyncio.run(main(way))
+    assert closed

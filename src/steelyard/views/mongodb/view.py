@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import pymongo
 from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReplaceOne
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.errors import ConfigurationError, InvalidURI, PyMongoError
@@ -226,7 +227,10 @@ class MongoView:
         return ("transactions", "indexes", "writes and removes")
 
     async def close(self) -> None:
-        await self._client.close()
+        # The driver says goodbye to the server, and waits for its answer; what notices a silent server may have
+        # ended already: the end of an event loop cancels the driver's own tasks too.
+        with pymongo.timeout(SILENCE_SECONDS):
+            await self._client.close()
 
     def _enter(self, state: Document, epoch: int) -> None:
         if epoch < state["epoch"]:
