@@ -60,6 +60,7 @@ CALLS = (
     Call("eval show empty", base="eval"),
     Call("get evaluations"),
     Call(f"label evaluation {ID} a=b"),
+    Call(f"publish evaluation {ID} --access public"),
     Call("export out.tar", base="local"),
     Call("import missing.tar --state-dir missing", base="local"),
     Call("log accept", base="local"),

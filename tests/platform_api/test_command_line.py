@@ -83,6 +83,26 @@ async def test_entities_are_made_shown_and_deleted_with_a_warning(tmp_path: Path
         assert "terminated" in await said(to, "terminate", "eval", created.partition("/")[2])
 
 
+async def test_an_entity_is_published(tmp_path: Path) -> None:
+    async with served(tmp_path / "state") as to:
+        made = await said(to, "create", "-f", str(a_challenge(tmp_path)))
+        for access, label in (("public", "public"), ("internal", "internal"), ("private", None)):
+            assert await said(to, "publish", "challenge", "Chess", "--access", access) == f"{made} {access}"
+            shown = json.loads(await said(to, "get", "challenge", "Chess", "-o", "json"))
+            assert shown.get("labels", {}).get("dyff.io/access") == label
+        for arguments, error in (
+            (
+                ("challenge", "Chess", "--access", "preview"),
+                "--access: 'preview' should be public, internal or private",
+            ),
+            (("team", "Chess", "--access", "public"), "teams have no publication; these do: "),
+            (("challenge", "Go", "--access", "public"), "Go: no id begins with it"),
+        ):
+            refused = await steelyard(to, "publish", *arguments)
+            assert isinstance(refused.exception, UsageError)
+            assert str(refused.exception).startswith(error)
+
+
 async def test_an_account_is_labelled_and_found_by_its_label(tmp_path: Path) -> None:
     async with served(tmp_path / "state") as to:
         made = await said(to, "account", "create", "team-red")

@@ -13,6 +13,7 @@ from steelyard.api.http.routing import Route
 from steelyard.api.routes import routes
 from steelyard.schema.account import APIFunction, APIResource
 from steelyard.schema.entities import PLURALS
+from steelyard.schema.publication import PAGES, PUBLISHED
 from steelyard.schema.requests import CREATE_REQUESTS
 from steelyard.types import Json
 from tests.platform_api.test_challenges import task
@@ -88,6 +89,19 @@ def test_every_route_declares_who_may_call_it() -> None:
 
 WRITES = {"POST", "PUT", "PATCH", "DELETE"}
 READS = {"get", "query", "data"}
+
+
+def test_only_what_shows_an_entity_shows_public_ones_of_others() -> None:
+    shown = {name(route) for route in GRANTED if isinstance(route.check, Grant) and route.check.published}
+    kinds = {route.path.split("/")[2] for route in GRANTED} & {PLURALS[kind] for kind in PUBLISHED}
+    assert len(kinds) == len(PUBLISHED)
+    pages = {PLURALS[kind] for kind in PAGES}
+    assert shown == {
+        *(f"GET /v0/{kind}/{{id}}" for kind in kinds),
+        *(f"GET /v0/{kind}/{{id}}/documentation" for kind in kinds),
+        *(f"GET /v0/{kind}/{{id}}/downlinks" for kind in pages),
+        *(f"GET /v0/safetycases/{{id}}/{part}" for part in ("scores", "curves")),
+    }
 
 
 def test_what_changes_something_takes_more_than_a_reading_grant() -> None:
@@ -260,7 +274,8 @@ MATRIX = dict(
     line.split(": ", 1) for line in (Path(__file__).parent / "route_matrix.txt").read_text().splitlines()
 )
 """Statuses with which each route answers tokens of different rights: none, a wrong one, grants for other functions, for
-other resources, for another account's entities, for `get` alone, for the entity's id, and for its account."""
+other resources, for another account's entities, the same for those that are public, for `get` alone, for the entity's
+id, and for its account."""
 
 
 def test_every_route_has_its_row() -> None:
@@ -309,6 +324,14 @@ async def test_each_route_with_each_grant(world: World, route: Route) -> None:
     seen = await asked("another account's", foreign)
     assert check.function == "query" or seen in refusal
     if "{id}" in route.path:
+        labels = f"{subject.path(route).partition(id)[0]}{id}/labels"
+        for access in ("public", None):
+            edit = await world.admin.patch(labels, json={"labels": {"dyff.io/access": access}})
+            assert edit.status_code == 200, edit.text
+            if check.published and access:
+                assert await asked("another account's public", foreign) not in {401, 403, 404}
+            else:
+                assert await ask(foreign, world, route, subject) == seen
         sees = await world.holder(
             grant(check.resource, ["get"], [account]), grant(check.resource, [check.function], ["other"])
         )

@@ -55,7 +55,7 @@ def _kind_routes(kind: Kind) -> Iterator[Route]:
     if kind.uploads:
         yield from upload_routes(collection.resource)
     if kind.downloads:
-        yield from download_routes(collection.resource)
+        yield from download_routes(collection.kind, collection.resource)
     if kind.evidence:
         yield from evidence_routes(collection.resource)
     if kind.workflow:

@@ -74,6 +74,10 @@ WITH_FILES = frozenset(
     {"datasets", "datasources", "modules", "evaluations", "reports", "audits", "measurements", "safetycases"}
 )
 ENTITIES = frozenset(COLLECTIONS) - {"accounts"}
+PUBLISHED = ENTITIES - {
+    *("auditprocedures", "datasources", "inferencesessions", "pipelineruns", "submissions", "teams")
+}
+"""Collections whose entities can be public. A test compares them with the API's."""
 DELETED = "Deleted"
 """Status of what is deleted, and can be restored for some days."""
 AWAITED = ENTITIES - {"teams"}

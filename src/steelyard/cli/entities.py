@@ -8,6 +8,7 @@ import typer
 from steelyard.cli.connection import (
     AWAITED,
     DELETED,
+    PUBLISHED,
     TERMINATED,
     WORKFLOWS,
     KindArgument,
@@ -232,6 +233,36 @@ def label(
         entity = one_id(client, plural, id)
         collection.label(entity, patch)
     typer.echo(f"{plural}/{entity} labelled")
+
+
+@with_options
+def publish(
+    kind: Annotated[str, kind_argument(PUBLISHED)],
+    id: IdArgument,
+    access: Annotated[
+        str,
+        typer.Option(
+            help="public: every account of the platform may get it, and download the page of a report, an audit or a "
+            "safety case. internal: only marked. private: neither."
+        ),
+    ],
+    *,
+    platform: PlatformOptions,
+) -> None:
+    """Say who sees an entity: public, internal or private."""
+    from steelyard.errors import UsageError
+    from steelyard.schema.publication import access_label
+
+    plural = one_of(collection_name(kind, PUBLISHED), PUBLISHED, "publication")
+    try:
+        access_label(access)
+    except ValueError as error:
+        raise UsageError(f"--{error}") from error
+    with platform.connect() as client:
+        collection = getattr(client, plural)
+        entity = one_id(client, plural, id)
+        collection.publish(entity, access)
+    typer.echo(f"{plural}/{entity} {access}")
 
 
 @with_options

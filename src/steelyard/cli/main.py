@@ -57,6 +57,7 @@ VERBS: tuple[Callable[..., None], ...] = (
     entities.describe,
     entities.wait,
     entities.label,
+    entities.publish,
     entities.terminate,
     entities.delete,
     reruns.rerun,

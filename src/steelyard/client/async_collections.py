@@ -46,6 +46,7 @@ from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.oci_artifact import OCIArtifact
 from steelyard.schema.pipeline_run import PipelineRun
+from steelyard.schema.publication import Access
 from steelyard.schema.quota import StoredQuota
 from steelyard.schema.safety_case import SafetyCase
 from steelyard.schema.score import Score
@@ -94,6 +95,9 @@ class AsyncCollection(Generic[E]):
 
     async def label(self, id: str, labels: Mapping[str, str | None]) -> None:
         await self._transport.send(self._calls.label(id, labels))
+
+    async def publish(self, id: str, access: Access) -> None:
+        await self._transport.send(self._calls.publish(id, access))
 
     async def documentation(self, id: str) -> DocumentationBase:
         return await self._transport.send(self._calls.documentation(id))

@@ -27,6 +27,7 @@ from steelyard.schema.base import DocumentationBase, DyffEntity
 from steelyard.schema.curve import Curve
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.measurement import Measurement
+from steelyard.schema.publication import access_label
 from steelyard.schema.quota import StoredQuota
 from steelyard.schema.safety_case import SafetyCase
 from steelyard.schema.score import Score
@@ -111,6 +112,9 @@ class Calls(Generic[E]):
     def label(self, id: str, labels: Mapping[str, str | None]) -> Call[None]:
         body = {"labels": dict(labels)}
         return Call("PATCH", self.of(id, "labels"), type(None), json=body, headers=keyed())
+
+    def publish(self, id: str, access: str) -> Call[None]:
+        return self.label(id, access_label(access))
 
     def documentation(self, id: str) -> Call[DocumentationBase]:
         return Call("GET", self.of(id, "documentation"), DocumentationBase)

@@ -33,6 +33,7 @@ from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.oci_artifact import OCIArtifact
 from steelyard.schema.pipeline_run import PipelineRun
+from steelyard.schema.publication import Access
 from steelyard.schema.quota import StoredQuota
 from steelyard.schema.safety_case import SafetyCase
 from steelyard.schema.score import Score
@@ -78,6 +79,15 @@ class Collection(Generic[E]):
     def label(self, id: str, labels: Mapping[str, str | None]) -> None:
         """Set labels; None removes a label, others stay."""
         self._transport.send(self._calls.label(id, labels))
+
+    def publish(self, id: str, access: Access) -> None:
+        """Say who sees the entity: `public`, `internal` or `private`.
+
+        Every account of the platform may get a public entity, its documentation and scores, and download the page of a
+        report, an audit or a safety case. `internal` only marks it; `private` takes the mark away. Teams, submissions
+        and sessions are marked too, and shown to nobody else. Raises ValueError for another word.
+        """
+        self._transport.send(self._calls.publish(id, access))
 
     def documentation(self, id: str) -> DocumentationBase:
         """Return the documentation of the entity."""

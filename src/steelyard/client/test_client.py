@@ -50,6 +50,24 @@ def test_an_entity_is_found_labelled_documented_and_deleted(ask: Ask, fake: Fake
     assert ask(fake, lambda client: client.datasets.delete(id)).status == "Deleted"
 
 
+def test_an_entity_is_published_marked_and_private_again(ask: Ask, fake: FakePlatform) -> None:
+    id = ask(fake, lambda client: client.datasets.create(**FIELDS)).id
+    for access, labels in (
+        ("public", {"dyff.io/access": "public"}),
+        ("internal", {"dyff.io/access": "internal"}),
+        ("private", {}),
+    ):
+        ask(fake, lambda client, access=access: client.datasets.publish(id, access))
+        assert ask(fake, lambda client: client.datasets.get(id)).labels == labels
+
+
+def test_an_unknown_access_is_told_without_a_request(ask: Ask, fake: FakePlatform) -> None:
+    for access in ("open", "preview", None):
+        with pytest.raises(ValueError, match="should be public, internal or private"):
+            ask(fake, lambda client, access=access: client.datasets.publish("0" * 32, access))
+    assert fake.requests == []
+
+
 def test_a_key_of_ones_own_makes_one_entity(ask: Ask, fake: FakePlatform) -> None:
     for _ in range(2):
         ask(fake, lambda client: client.datasets.create(**FIELDS, idempotency_key="mine"))

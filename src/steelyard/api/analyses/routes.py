@@ -18,7 +18,7 @@ _PARAMETERS = (
 
 
 def score_routes(collection: Collection) -> Iterator[Route]:
-    get, search = Grant(collection.resource, "get"), Grant(collection.resource, "query")
+    get, search = Grant(collection.resource, "get", published=True), Grant(collection.resource, "query")
     for kind, model in (("Score", Score), ("Curve", Curve)):
         name, path = FILES[kind], collection.path
         answer = list[model]  # type: ignore[valid-type]

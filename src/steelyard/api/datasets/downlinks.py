@@ -13,18 +13,25 @@ from steelyard.api.http.errors import Conflict
 from steelyard.api.http.responses import list_response
 from steelyard.schema.answers import ArtifactURL
 from steelyard.schema.data import Artifact, Digest
-from steelyard.schema.entities import AnyEntity
+from steelyard.schema.entities import PLURALS, AnyEntity
 from steelyard.schema.names import MANIFEST, place
+from steelyard.schema.publication import PAGES
 from steelyard.schema.status import SUCCESS
 from steelyard.storage.store import ObjectMissing
 
 
 async def downlinks(context: RequestContext) -> Response:
-    """Signed URLs of an evaluation's verified parts, a dataset's or module's files, or a report's or audit's pages."""
+    """Signed URLs of an evaluation's verified parts, a dataset's or module's files, or a report's or audit's pages.
+
+    Of a public entity of another account, only the page.
+    """
     entity = await load(context)
     if entity.status not in SUCCESS:
         raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: its files are not final")
     artifacts = await artifacts_of(context, entity)
+    resource = PLURALS[entity.kind]
+    if not context.access.allows(resource, "data", entity.account, entity.id):  # type: ignore[arg-type]
+        artifacts = [artifact for artifact in artifacts if artifact.path == PAGES.get(entity.kind)]
     return list_response([await link(context, entity, artifact) for artifact in artifacts])
 
 

@@ -9,6 +9,7 @@ from steelyard.api.http.access import Grant, Signed
 from steelyard.api.http.routing import ANY, Route
 from steelyard.schema.account import APIResource
 from steelyard.schema.answers import ArtifactURL, StorageSignedURL
+from steelyard.schema.publication import PAGES
 
 
 def upload_routes(resource: APIResource) -> Iterator[Route]:
@@ -20,9 +21,10 @@ def upload_routes(resource: APIResource) -> Iterator[Route]:
     yield Route("POST", f"{one}/finalize", create, finalize, "Finish the upload")
 
 
-def download_routes(resource: APIResource) -> Iterator[Route]:
+def download_routes(kind: str, resource: APIResource) -> Iterator[Route]:
+    check = Grant(resource, "data", published=kind in PAGES)
     yield Route(
-        "GET", f"/v0/{resource}/{{id}}/downlinks", Grant(resource, "data"), downlinks, "Where to download", None,
+        "GET", f"/v0/{resource}/{{id}}/downlinks", check, downlinks, "Where to download", None,
         list[ArtifactURL], errors=(400, 409),
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Loads the entity that a path names, for a caller who may call the route's function for it.
 
 An entity that the caller may not see does not exist for the caller (404); one that may be seen, but not used in this
-way, is forbidden (403).
+way, is forbidden (403). The public entities of other accounts may be read by the routes whose grant says so.
 """
 
 from collections.abc import Mapping
@@ -17,6 +17,7 @@ from steelyard.api.http.errors import Conflict, Forbidden, NotFound
 from steelyard.schema.account import APIResource
 from steelyard.schema.entities import ENTITIES, PLURALS, AnyEntity
 from steelyard.schema.faults import fault_message
+from steelyard.schema.publication import is_public
 
 _KINDS = {plural: kind for kind, plural in PLURALS.items()}
 
@@ -84,8 +85,11 @@ async def _permitted_json(context: RequestContext, grant: Grant, id: str) -> byt
     # By the entity's id alone, such as a session's token has it: its JSON need not be parsed.
     if id in context.access.scope(grant.resource, grant.function).entities:
         return json
-    account = str(orjson.loads(json)["account"])
+    content = orjson.loads(json)
+    account = str(content["account"])
     if context.access.allows(grant.resource, grant.function, account, id):
+        return json
+    if grant.published and is_public(content):
         return json
     if context.access.allows(grant.resource, "get", account, id):
         raise Forbidden(f"the token lacks {grant.resource}/{grant.function} for {kind} {id}")

@@ -8,6 +8,7 @@ from steelyard.api.http.routing import Parameter, Route
 from steelyard.schema.answers import Status
 from steelyard.schema.base import DocumentationBase
 from steelyard.schema.entities import ENTITIES, STORED
+from steelyard.schema.publication import PUBLISHED
 from steelyard.schema.requests import DocumentationEditRequest, LabelsEditRequest
 from steelyard.views.fields import FILTERS, INPUTS, WITH_INPUTS
 
@@ -32,7 +33,7 @@ def entity_routes(collection: Kept, *, documented: bool = True) -> Iterator[Rout
     kind, resource = collection.kind, collection.resource
     path, one = collection.path, f"{collection.path}/{{id}}"
     entity = STORED[kind]
-    get, edit = Grant(resource, "get"), Grant(resource, "edit")
+    get, edit = Grant(resource, "get", published=kind in PUBLISHED), Grant(resource, "edit")
     filters = tuple(Parameter(name, f"Only with this {name}.") for name in FILTERS[kind])
     if kind in WITH_INPUTS:
         filters += (Parameter(INPUTS, "Only with one of these inputs: ids with commas between them."),)

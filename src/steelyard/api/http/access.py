@@ -21,6 +21,8 @@ class Grant:
 
     resource: APIResource
     function: APIFunction
+    published: bool = False
+    """True if the function may also be called for public entities of other accounts."""
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,10 @@ def described(route: Route) -> str:
 def check_text(route: Route) -> str:
     """Return in words who may call the route."""
     match route.check:
-        case Grant(resource, function):
-            return f"{resource}/{function}"
+        case Grant(resource, function, published):
+            return f"{resource}/{function}" + (
+                ", for public entities of any account too" if published else ""
+            )
         case Administrator():
             return "an administrator's grant"
         case Authenticated():
