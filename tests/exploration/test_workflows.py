@@ -3,6 +3,7 @@
 import pytest
 
 from steelyard.operator.simulation.resources import (
+    make_analysis,
     make_audit,
     make_data_source,
     make_dataset,
@@ -63,6 +64,10 @@ def report() -> StepScenario:
     return StepScenario(make_report("report"), "Complete", "StepFailed")
 
 
+def analysis() -> StepScenario:
+    return StepScenario(make_analysis("analysis"), "Complete", "StepFailed")
+
+
 def audit() -> StepScenario:
     return StepScenario(make_audit("audit"), "Complete", "StepFailed")
 
@@ -106,6 +111,7 @@ CASES = [
     Case("a data source", data_source, SHORT, LONG),
     Case("a dataset of a data source", dataset, SHORT, LONG),
     Case("a report", report, SHORT, LONG),
+    Case("an analysis", analysis, SHORT, LONG),
     Case("an audit", audit, SHORT, LONG),
     Case("a service", service, WHOLE, WHOLE),
     Case("a bad spec", bad_report, WHOLE, WHOLE),

@@ -62,6 +62,7 @@ MODELS = Resource("dyff.io", "v1alpha1", "models", "Model")
 INFERENCE_SERVICES = Resource("dyff.io", "v1alpha1", "inferenceservices", "InferenceService")
 INFERENCE_SESSIONS = Resource("dyff.io", "v1alpha1", "inferencesessions", "InferenceSession")
 REPORTS = Resource("dyff.io", "v1alpha1", "reports", "Report")
+ANALYSES = Resource("dyff.io", "v1alpha1", "analyses", "Analysis")
 AUDITS = Resource("dyff.io", "v1alpha1", "audits", "Audit")
 DATA_SOURCES = Resource("dyff.io", "v1alpha1", "datasources", "DataSource")
 DATASETS = Resource("dyff.io", "v1alpha1", "datasets", "Dataset")
@@ -94,6 +95,7 @@ DYFF = (
     INFERENCE_SERVICES,
     INFERENCE_SESSIONS,
     REPORTS,
+    ANALYSES,
     AUDITS,
     DATA_SOURCES,
     DATASETS,

@@ -156,6 +156,6 @@ def _entity_status(kind: str, phase: Phase) -> str:
         case "expired":
             return "Terminated"
         case "failed":
-            return "Failed" if kind in {"Evaluation", "Report", "Audit"} else "Error"
+            return "Failed" if kind in {"Analysis", "Evaluation", "Report", "Audit"} else "Error"
         case _:
             return "Admitted"

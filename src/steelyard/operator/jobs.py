@@ -38,6 +38,8 @@ class Step:
     module: str
     deadline: int
     replicas: str | None = None
+    image: str | None = None
+    """Image of the step's container; without it, that of all steps."""
 
 
 def job_name(resource: Json, step: Step, attempt: int) -> str:
@@ -51,6 +53,8 @@ def job_and_config(
     metadata = child_metadata(resource, job_name(resource, step, attempt), step.name)
     secret = mapping(resource["spec"], "storage").get("secret")
     container = step_container("step", step.module, settings, secret)
+    if step.image is not None:
+        container = {**container, "image": step.image}
     volumes = step_volumes(metadata["name"])
     if settings.hub and step.module in HUB_STEPS:
         variable = {"name": "HF_ENDPOINT", "value": settings.hub}

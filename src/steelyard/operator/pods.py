@@ -81,6 +81,11 @@ def with_secrets(container: Json) -> Json:
     }
 
 
+def image_name(image: Json) -> str:
+    """Return the name by which a registry's image is pulled: its digest says which one it is."""
+    return f"{image['host']}/{image['name']}@{image['digest']}"
+
+
 def step_resources(settings: OperatorSettings) -> Json:
     step = settings.step_resources
     return {"requests": {"cpu": step.cpu, "memory": step.memory}, "limits": {"memory": step.memory_limit}}

@@ -8,7 +8,7 @@ image, which has to contain it; `steelyard.runners` says what the kinds are.
 
 from dataclasses import dataclass
 
-from steelyard.operator.pods import CONFIG_FILE, CONTAINER_SECURITY, POD_IP
+from steelyard.operator.pods import CONFIG_FILE, CONTAINER_SECURITY, POD_IP, image_name
 from steelyard.operator.settings import OperatorSettings
 from steelyard.runners.kind import RunnerKind, Serving
 from steelyard.runners.table import kind_of_runner
@@ -177,8 +177,7 @@ def _image(runner: Json, settings: OperatorSettings) -> str:
         return settings.images.mock
     if is_hosted(runner):
         return settings.images.steps
-    image = runner["image"]
-    return f"{image['host']}/{image['name']}@{image['digest']}"
+    return image_name(runner["image"])
 
 
 def _resources(service: Json, kind: RunnerKind | None, settings: OperatorSettings) -> Json:

@@ -1,11 +1,14 @@
 """The objects that the operator makes: names that fit, Pods that are hardened, commands that listen in one place."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 import pytest
 
+from steelyard.kube.resource import ANALYSES
+from steelyard.operator.children import Children
 from steelyard.operator.jobs import Step, job_and_config, step_config
 from steelyard.operator.names import CHILD_LIMIT, child_name
 from steelyard.operator.runners import runner_container, runner_fault
@@ -13,12 +16,15 @@ from steelyard.operator.session_objects import session_objects
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import (
     DIGEST,
+    make_analysis,
     make_evaluation,
     make_foreign_service,
+    make_method,
     make_model,
     make_runner,
     make_session,
 )
+from steelyard.operator.workflow import WORKFLOWS
 from steelyard.operator.workflows.evaluation import child_session, service_name
 from steelyard.schema.bounds import ENTITY_BYTES
 from steelyard.schema.egress import EgressPolicy, EgressSettings
@@ -314,6 +320,21 @@ def test_a_mirror_of_the_hub_is_told_to_the_steps_that_fetch_from_it() -> None:
         (container,) = job["spec"]["template"]["spec"]["containers"]
         assert (variable in container["env"]) is expected
     assert "HF_ENDPOINT" not in json.dumps(secret_job(source="a"))
+
+
+@pytest.mark.parametrize("own", [None, {"host": "r.example.com", "name": "a/b", "tag": "1"}])
+def test_an_analysis_runs_in_the_image_of_its_method_or_in_that_of_the_steps(own: Json | None) -> None:
+    digest = "sha256:" + "1" * 64
+    image = {"analysisImage": {**own, "digest": digest}} if own else {}
+    analysis = make_analysis(method=make_method(**image))
+    want = WORKFLOWS[ANALYSES].reconcile(analysis, Children(), datetime(2026, 1, 1, 1, tzinfo=UTC), SETTINGS)
+    config, job = want.create
+    assert job["metadata"]["name"] == "safetycase-a0-run-a1"
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == (f"r.example.com/a/b@{digest}" if own else SETTINGS.images.steps)
+    assert container["command"][:3] == ["python", "-m", "steelyard.steps.run_analysis"]
+    spec = StepConfig.model_validate_json(config["data"]["config.json"]).spec
+    assert spec["storage"]["output"] == f"{SETTINGS.storage}/safetycases/a0"
 
 
 @pytest.mark.parametrize("secrets", [{}, {"provider": "a", "imagePull": "b"}])

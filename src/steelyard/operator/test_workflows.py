@@ -12,6 +12,7 @@ from steelyard.operator.conditions import History, Phase, make_status
 from steelyard.operator.desired import Desired
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import (
+    make_analysis,
     make_audit,
     make_data_source,
     make_dataset,
@@ -88,6 +89,13 @@ IMAGE_REF = make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "b1"}
         pytest.param(
             make_evaluation(colour="red"), "Failed", "BadRequest", "spec.colour", id="unknown field"
         ),
+        pytest.param(
+            make_analysis(arguments=[{"keyword": "a", "value": 7}]),
+            "Failed",
+            "BadRequest",
+            "spec.arguments.0.value",
+            id="an argument that is no text",
+        ),
         pytest.param(make_report(rubric=7), "Failed", "BadRequest", "spec.rubric", id="wrong type"),
         pytest.param(
             make_report(storage={"inputs": {"dataset": "a/../b"}}),
@@ -117,6 +125,7 @@ def test_a_prefix_needs_the_setting_storage() -> None:
 @pytest.mark.parametrize(
     "resource",
     [
+        make_analysis(),
         make_audit(),
         make_data_source(),
         make_dataset(),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.kube.resource import (
+    ANALYSES,
     AUDITS,
     DATA_SOURCES,
     DATASETS,
@@ -25,6 +26,7 @@ from steelyard.operator.training import dl_job, events
 from steelyard.operator.training import trouble as training_trouble
 from steelyard.operator.training.observed import ownership
 from steelyard.operator.workflows import (
+    analysis,
     audit,
     data_source,
     dataset,
@@ -146,6 +148,7 @@ TRAINING_WORKFLOW = Workflow(
 )
 
 WORKFLOWS: Mapping[Resource, Workflow] = {
+    ANALYSES: _dyff(analysis.reconcile, "BadRequest"),
     AUDITS: _dyff(audit.reconcile, "BadRequest"),
     DATA_SOURCES: _dyff(data_source.reconcile, "FetchFailed"),
     DATASETS: _dyff(dataset.reconcile, "IngestFailed"),

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions of the six kinds and of training jobs, generated from the schema."""
+"""The CustomResourceDefinitions of the evaluation kinds and of training jobs, generated from the schema."""
 
 from steelyard.schema.resources import GROUP, RESOURCES, VERSION, ResourceKind
 from steelyard.schema.structural import structural

@@ -11,7 +11,7 @@ from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService, InferenceServiceFields, VolumeMount
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.measurement import Measurement
-from steelyard.schema.method import Method
+from steelyard.schema.method import Method, MethodFields
 from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.report import Report
 from steelyard.schema.safety_case import SafetyCase
@@ -74,6 +74,12 @@ def data_mounts(service: InferenceServiceFields) -> tuple[VolumeMount, ...]:
     return tuple(mount for mount in mounts if mount.kind == "Data")
 
 
+def modules_of(method: MethodFields) -> tuple[str, ...]:
+    """Return the ids of the modules that hold a method's code, each once; the notebook's module is the last."""
+    notebook = method.implementation.jupyterNotebook
+    return tuple(dict.fromkeys((*method.modules, *((notebook.notebookModule,) if notebook else ()))))
+
+
 def _origin(entity: DyffEntity) -> Iterator[Dependency]:
     if isinstance(entity, Dataset) and (source := data_source_of(entity)):
         yield Dependency("DataSource", source)
@@ -105,8 +111,10 @@ def _dependencies(entity: DyffEntity) -> Iterator[Dependency]:
             yield from (
                 Dependency(kinds.get(given.keyword, "Entity"), given.entity) for given in entity.inputs
             )
+            # A method is ready at once, although its modules may still be uploaded.
+            yield from (Dependency("Module", module) for module in modules_of(entity.method))
         case Method():
-            yield from (Dependency("Module", module) for module in entity.modules)
+            yield from (Dependency("Module", module) for module in modules_of(entity))
         case PipelineRun():
             yield Dependency("Pipeline", entity.pipeline)
     yield from (Dependency(other.kind, other.id) for other in entity.metadata.preconditions)

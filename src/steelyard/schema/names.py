@@ -25,13 +25,22 @@ TRACE = "steelyard/traceparent"
 """Annotation of a workflow's resources: the span that they belong to, as W3C writes it."""
 
 
+_RESOURCES = {"Measurement": "Analysis", "SafetyCase": "Analysis"}
+"""Kinds of entities whose custom resource has a kind of another name."""
+
+
 def place(kind: str, id: str) -> str:
     """Return the folder of an entity's files, below the setting `storage`."""
     return f"{kind.lower()}s/{id}"
 
 
+def resource_kind(kind: str) -> str:
+    """Return the kind of the custom resource that an entity of a kind has."""
+    return _RESOURCES.get(kind, kind)
+
+
 def resource_name(kind: str, id: str) -> str:
-    """Return the name of an entity's custom resource."""
+    """Return the name of the custom resource of an entity, from the entity's kind and id."""
     return f"{kind}-{id}".lower()
 
 

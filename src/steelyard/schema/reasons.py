@@ -42,6 +42,13 @@ REASONS: dict[str, str] = {
     "IngestFailed": (
         "The rows of a dataset could not be made of the files of its data source. The message names the file."
     ),
+    "MethodFailed": (
+        "The code of the method has ended with an error. The message is the last line of its traceback, "
+        "and the log has the rest."
+    ),
+    "MethodMissing": (
+        "The function, the rubric or the notebook of the method is not in its modules. The message names it."
+    ),
     "NameConflict": (
         "An object of this name exists in the namespace and belongs to somebody else. Remove it, and "
         "rerun the workflow."
@@ -54,7 +61,8 @@ REASONS: dict[str, str] = {
     ),
     "OutputInvalid": (
         "The outputs of the evaluation are not complete or not unique: verification has found rows "
-        "that are missing or doubled. A rerun begins again."
+        "that are missing or doubled. A rerun begins again. Of a measurement or a safety case: what the "
+        "method has written is not what it says it makes; the message names the file."
     ),
     "ProviderRefused": (
         "The platform's settings do not allow calls to the provider of a hosted model. An "
@@ -89,7 +97,7 @@ REASONS: dict[str, str] = {
     ),
     "Starting": "The replicas of a session start, and none is ready yet.",
     "StepFailed": (
-        "A step of a report or an audit has ended without success. Its log and the message say why."
+        "A step of a report, an audit or an analysis has ended without success. Its log and the message say why."
     ),
     "SuspendCommand": "An administrator has suspended the account.",
     "TerminateCommand": "A client has terminated the workflow, or the run that it belongs to.",

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from steelyard.schema.analysis import AnalysisFields
 from steelyard.schema.audit import AuditFields
 from steelyard.schema.base import SchemaModel
 from steelyard.schema.bounds import FEW, MANY, Line, Natural, Word
@@ -112,6 +113,10 @@ class AuditResourceSpec(AuditFields, StoredSpec):
     """Several reports about one inference service, in one document."""
 
 
+class AnalysisResourceSpec(AnalysisFields, StoredSpec):
+    """A method, applied to data: it makes a measurement or a safety case, as `method.output.kind` says."""
+
+
 @dataclass(frozen=True)
 class ResourceKind:
     """A kind of resource: its names, its spec, and the condition types that are always present."""
@@ -132,6 +137,7 @@ _BASE = ("Progressing", "Failed", "Finished")
 RESOURCES: dict[str, ResourceKind] = {
     kind.kind: kind
     for kind in (
+        ResourceKind("Analysis", "analyses", ("ana",), AnalysisResourceSpec, (*_BASE, "Complete")),
         ResourceKind("Audit", "audits", ("aud",), AuditResourceSpec, (*_BASE, "Complete")),
         ResourceKind("DataSource", "datasources", ("dsrc",), DataSourceResourceSpec, (*_BASE, "Ready")),
         ResourceKind("Dataset", "datasets", ("ds",), DatasetResourceSpec, (*_BASE, "Ready")),

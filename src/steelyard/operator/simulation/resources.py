@@ -117,6 +117,38 @@ def make_report(name: str = "report-a5", **spec: Any) -> Json:
     return make_resource("Report", name, {**base, **spec})
 
 
+def make_method(**fields: Any) -> Json:
+    return {
+        "id": "aa",
+        "account": "acme",
+        "name": "counting",
+        "scope": "InferenceService",
+        "implementation": {
+            "kind": "PythonFunction",
+            "pythonFunction": {"fullyQualifiedName": "counting.count"},
+        },
+        "inputs": [{"keyword": "data", "kind": "Dataset"}],
+        "output": {"kind": "SafetyCase", "safetyCase": {"name": "counts"}},
+        "modules": ["ab"],
+        **fields,
+    }
+
+
+def make_analysis(name: str = "safetycase-a0", **spec: Any) -> Json:
+    base = {
+        "id": "a0",
+        "account": "acme",
+        "scope": {"inferenceService": "a2"},
+        "inputs": [{"keyword": "data", "entity": "a3"}],
+        "method": make_method(),
+        "storage": {
+            "inputs": {"a3": "datasets/a3", "ab": "modules/ab"},
+            "output": "safetycases/a0",
+        },
+    }
+    return make_resource("Analysis", name, {**base, **spec})
+
+
 def make_audit(name: str = "audit-a6", **spec: Any) -> Json:
     base = {
         "id": "a6",

@@ -185,7 +185,7 @@ class InstantScenario(ResourceScenario):
 
 
 class StepScenario(ResourceScenario):
-    """A workflow of Jobs: Model, Report, Audit, and an Evaluation that refers to a session."""
+    """A workflow of Jobs: Model, Report, Analysis, Audit, and an Evaluation that refers to a session."""
 
     transitions = OPERATOR_MOVES | USER_MOVES | JOB_MOVES
 

@@ -97,7 +97,7 @@ def reason_of(progress: StepProgress, default: str, known: Collection[str]) -> t
 def single_step(
     context: ReconcileContext, step: Step, *, running: str, done: Phase, default: str, known: Collection[str]
 ) -> Desired:
-    """Decide for a workflow that has one step: Model, Report, Audit."""
+    """Decide for a workflow that has one step: Model, Report, Analysis, Audit."""
     progress = advance(step, history_of(context.resource), context)
     match progress.state:
         case "succeeded":

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from steelyard.broker.log import Message
 from steelyard.kube.objects import annotations_of, labels_of
-from steelyard.schema.names import TRACE, resource_name
+from steelyard.schema.names import TRACE, resource_kind, resource_name
 from steelyard.schema.status import failure_status
-from steelyard.services.orchestrator.manifest import ENTITY
+from steelyard.services.orchestrator.manifest import ENTITY, KIND, KUBE
 from steelyard.services.status_commands import Status, command_id, status_command
 from steelyard.tracing import valid
 from steelyard.types import Json
@@ -43,7 +43,7 @@ def status_of(resource: Json) -> Observed | None:
     }
     for kind in ("Failed", "Expired", "Complete", "Ready", "Progressing"):
         if kind in holding:
-            status = _entity_status(resource["kind"], kind, holding[kind])
+            status = _entity_status(kind_of(resource), kind, holding[kind])
             return Observed(status, datetime.fromisoformat(holding[kind]["lastTransitionTime"]))
     return None
 
@@ -72,18 +72,24 @@ def _entity_status(kind: str, condition: str, content: Json) -> Status:
             return Status("Admitted", _PROGRESS.get(kind, {}).get(reason or ""), message)
 
 
+def kind_of(resource: Json) -> str:
+    """Return the kind of the resource's entity; its label says it, for a kind of resource that serves several."""
+    kind: str | None = labels_of(resource).get(KIND)
+    return kind if kind and resource_kind(kind) == resource["kind"] else resource["kind"]
+
+
 def entity_of(resource: Json) -> str | None:
-    """Return the id of the resource's entity; None unless the label and the resource's name agree on it."""
-    metadata = resource["metadata"]
+    """Return the id of the resource's entity; None unless the labels and the resource's name agree on it."""
+    metadata, kind = resource["metadata"], kind_of(resource)
     id: str | None = labels_of(resource).get(ENTITY)
-    return id if id and metadata["name"] == resource_name(resource["kind"], id) else None
+    return id if id and kind in KUBE and metadata["name"] == resource_name(kind, id) else None
 
 
 def slim(resource: Json) -> Json:
     """Return the parts that `command_of` reads; tens of thousands of resources are kept in memory."""
     metadata = resource["metadata"]
     kept = {key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}
-    kept["labels"] = {key: value for key, value in labels_of(resource).items() if key == ENTITY}
+    kept["labels"] = {key: value for key, value in labels_of(resource).items() if key in (ENTITY, KIND)}
     if trace := annotations_of(resource).get(TRACE):
         kept["annotations"] = {TRACE: trace}
     conditions = [condition for condition in _conditions(resource) if condition.get("status") == "True"]
@@ -100,7 +106,7 @@ def command_of(resource: Json, observed: Observed, command: str | None = None) -
     command = command or command_id("informer", metadata["uid"], metadata["resourceVersion"])
     return status_command(
         id,
-        resource["kind"],
+        kind_of(resource),
         observed.status,
         source="informer",
         time=observed.time,

@@ -3,17 +3,18 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
 import pytest
 
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.schema.base import DyffEntity
-from steelyard.schema.names import TRACE
+from steelyard.schema.names import TRACE, resource_kind
 from steelyard.schema.resources import RESOURCES
 from steelyard.services.aggregator.transitions import is_allowed
 from steelyard.services.informer.status import Observed, command_of, entity_of, slim, status_of
-from steelyard.services.orchestrator.manifest import manifest
+from steelyard.services.orchestrator.manifest import KUBE, manifest
 from steelyard.services.simulation.entities import make_model, make_session
 from steelyard.services.simulation.platform import Bench, place_of, until
 from steelyard.services.status_commands import Status
@@ -25,7 +26,7 @@ NOON = "2026-01-01T12:00:00Z"
 def make_resource(
     kind: str, condition: str = "", reason: str = "", message: str = "", **metadata: Any
 ) -> Json:
-    """A resource of entity x1 whose condition holds since noon, beside all others of its kind, which do not."""
+    """The resource of entity x1 of a kind whose condition holds since noon, beside all others, which do not."""
     conditions = [
         {
             "type": condition_,
@@ -34,16 +35,16 @@ def make_resource(
             "message": message,
             "lastTransitionTime": NOON if condition_ == condition else "2026-01-01T11:00:00Z",
         }
-        for condition_ in RESOURCES[kind].conditions
+        for condition_ in RESOURCES[resource_kind(kind)].conditions
     ]
     return {
-        "kind": kind,
+        "kind": resource_kind(kind),
         "metadata": {
             "name": f"{kind.lower()}-x1",
             "namespace": "n",
             "uid": "uid-1",
             "resourceVersion": "7",
-            "labels": {"dyff.io/entity": "x1"},
+            "labels": {"dyff.io/entity": "x1", "dyff.io/kind": kind},
             **metadata,
         },
         "spec": {},
@@ -87,6 +88,11 @@ TABLE = [
     ("Audit", "Progressing", "Running", Status("Admitted", None, "words")),
     ("Audit", "Complete", "Complete", Status("Complete")),
     ("Audit", "Failed", "NotImplemented", Status("Failed", "NotImplemented", "words")),
+    ("Measurement", "Progressing", "Running", Status("Admitted", None, "words")),
+    ("Measurement", "Complete", "Complete", Status("Complete")),
+    ("Measurement", "Failed", "OutputInvalid", Status("Failed", "OutputInvalid", "words")),
+    ("SafetyCase", "Complete", "Complete", Status("Complete")),
+    ("SafetyCase", "Failed", "MethodFailed", Status("Failed", "MethodFailed", "words")),
 ]
 
 
@@ -104,7 +110,7 @@ def test_each_status_is_one_that_the_informer_may_bring_about(
     assert is_allowed(kind, "informer", "Admitted", said.status)
 
 
-@pytest.mark.parametrize("kind", sorted(RESOURCES))
+@pytest.mark.parametrize("kind", sorted(KUBE))
 def test_a_resource_that_says_nothing_yet_says_nothing(kind: str) -> None:
     assert status_of(make_resource(kind)) is None
 
@@ -134,6 +140,31 @@ def test_a_resource_speaks_for_the_entity_that_its_label_and_its_name_agree_on(
     change: Json, id: str | None
 ) -> None:
     assert entity_of(make_resource("Model", "Ready", **change)) == id
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({}, "Measurement"),
+        (
+            {"name": "safetycase-x1", "labels": {"dyff.io/entity": "x1", "dyff.io/kind": "SafetyCase"}},
+            "SafetyCase",
+        ),
+        ({"labels": {"dyff.io/entity": "x1", "dyff.io/kind": "SafetyCase"}}, None),
+        ({"labels": {"dyff.io/entity": "x1", "dyff.io/kind": "Report"}}, None),
+        ({"labels": {"dyff.io/entity": "x1"}}, None),
+        ({"name": "analysis-x1", "labels": {"dyff.io/entity": "x1"}}, None),
+    ],
+)
+def test_an_analysis_speaks_for_an_entity_of_the_kind_that_its_label_and_its_name_agree_on(
+    change: Json, kind: str | None
+) -> None:
+    resource = slim(make_resource("Measurement", "Complete", **change))
+    assert (entity_of(resource), resource["kind"]) == ("x1" if kind else None, "Analysis")
+    if kind:
+        observed = status_of(resource)
+        assert observed
+        assert orjson.loads(command_of(resource, observed).value or b"")["data"]["kind"] == kind
 
 
 # ---- the informer running, beside the aggregator

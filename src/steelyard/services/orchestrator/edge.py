@@ -30,7 +30,7 @@ from steelyard.schema.names import namespace_of, resource_name
 from steelyard.schema.status import TERMINAL, failure_status
 from steelyard.services.orchestrator.cache import ResourceCache, is_finished
 from steelyard.services.orchestrator.desired import desired_resource
-from steelyard.services.orchestrator.manifest import ENTITY, KUBE, Unresolvable, manifest
+from steelyard.services.orchestrator.manifest import CUSTOM, ENTITY, KUBE, Unresolvable, manifest
 from steelyard.services.orchestrator.namespaces import STORAGE_SECRET, Namespaces
 from steelyard.services.orchestrator.secrets import (
     WAITING,
@@ -246,7 +246,7 @@ class Edge:
     async def _delete(self, resource: Json, uid: str) -> None:
         kind, metadata = resource["kind"], resource["metadata"]
         try:
-            await self._cluster.delete(KUBE[kind], metadata["name"], metadata["namespace"], uid=uid)
+            await self._cluster.delete(CUSTOM[kind], metadata["name"], metadata["namespace"], uid=uid)
         except (NotFound, Conflict):
             return  # it has gone meanwhile, or is another resource now, which is reconciled for itself
         _log.info("deleted %s %s", kind, metadata["name"])

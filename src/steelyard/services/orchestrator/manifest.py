@@ -11,7 +11,7 @@ from steelyard.schema.audit import Audit
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.data_source import chosen_files
 from steelyard.schema.dataset import Dataset
-from steelyard.schema.dependencies import baseline_of, data_mounts, data_source_of, names_of
+from steelyard.schema.dependencies import baseline_of, data_mounts, data_source_of, modules_of, names_of
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.hosted_model import SPENDING, is_hosted
 from steelyard.schema.inference_service import (
@@ -22,19 +22,22 @@ from steelyard.schema.inference_service import (
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.measurement import Measurement
 from steelyard.schema.model import Model
-from steelyard.schema.names import TRACE, namespace_of, place, resource_name
+from steelyard.schema.names import TRACE, namespace_of, place, resource_kind, resource_name
 from steelyard.schema.report import Report
 from steelyard.schema.resources import RESOURCES, ResourceSpec
 from steelyard.schema.safety_case import SafetyCase
 from steelyard.schema.secrets import needed_secrets, object_name
+from steelyard.schema.status import WITH_WORKFLOW
 from steelyard.services.orchestrator.namespaces import ACCOUNT, label_value
 from steelyard.types import Json
 
 ENTITY = "dyff.io/entity"
 KIND = "dyff.io/kind"
 
-KUBE: dict[str, Resource] = {kind.kind: kind for kind in DYFF}
-"""The kinds that have a custom resource."""
+CUSTOM: dict[str, Resource] = {kind.kind: kind for kind in DYFF}
+"""The custom resources, by their own kinds."""
+KUBE: dict[str, Resource] = {kind: CUSTOM[resource_kind(kind)] for kind in sorted(WITH_WORKFLOW)}
+"""The custom resources, by the kinds of entities that have them."""
 
 MOUNTABLE = ("Dataset", "Model", "Module")
 
@@ -59,7 +62,7 @@ def manifest(entity: DyffEntity, secret: str | None = None, traceparent: str | N
     kind = content["kind"]
     return {
         "apiVersion": KUBE[kind].api_version,
-        "kind": kind,
+        "kind": KUBE[kind].kind,
         "metadata": {
             "name": resource_name(kind, entity.id),
             "namespace": namespace_of(entity.account),
@@ -67,7 +70,7 @@ def manifest(entity: DyffEntity, secret: str | None = None, traceparent: str | N
             **({"annotations": {TRACE: traceparent}} if traceparent else {}),
         },
         "spec": {
-            **{name: content[name] for name in _own_fields(kind) if name in content},
+            **{name: content[name] for name in _own_fields(KUBE[kind].kind) if name in content},
             **_source_fields(entity),
             "id": entity.id,
             "account": entity.account,
@@ -95,9 +98,9 @@ def _source_fields(entity: DyffEntity) -> Json:
     return fields | ({"files": files} if (files := chosen_files(entity)) else {})
 
 
-def _own_fields(kind: str) -> Iterator[str]:
-    """The JSON names of the entity's immutable fields, as the resource has them."""
-    for name, field in RESOURCES[kind].spec.model_fields.items():
+def _own_fields(resource: str) -> Iterator[str]:
+    """The JSON names of the entity's immutable fields, as a kind of resource has them."""
+    for name, field in RESOURCES[resource].spec.model_fields.items():
         if name not in ResourceSpec.model_fields and name not in ("storage", "secrets"):
             yield field.alias or name
 
@@ -135,7 +138,6 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
             return _mounted(entity, service, "inferenceService") | _spending(service)
         case InferenceService():
             _check_image(entity, entity, "")
-            return {}
         case Model():
             return {"source": f"uploads/{entity.id}"} if entity.source.kind == "Upload" else {}
         case Report():
@@ -154,9 +156,20 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
             baseline = baseline_of(entity)
             return inputs | ({"baseline": place("Audit", baseline)} if baseline else {})
         case Measurement() | SafetyCase():
-            raise Unresolvable("NotImplemented", "method: running the code of methods is not implemented")
-        case _:
-            return {}
+            return _analyzed(entity)
+    return {}
+
+
+def _analyzed(analysis: Measurement | SafetyCase) -> dict[str, str]:
+    """One location for each entity whose data the method reads, and for each module with its code, by their ids."""
+    kinds = {wanted.keyword: wanted.kind for wanted in analysis.method.inputs}
+    inputs = {}
+    for number, given in enumerate(analysis.inputs):
+        if given.keyword not in kinds:
+            field = f"inputs.{number}.keyword"
+            raise Unresolvable("BadRequest", f"{field}: {given.keyword!r} is no input of the method")
+        inputs[given.entity] = place(kinds[given.keyword], given.entity)
+    return inputs | {module: place("Module", module) for module in modules_of(analysis.method)}
 
 
 def _spending(service: ForeignInferenceService) -> dict[str, str]:

@@ -18,9 +18,12 @@ from steelyard.services.simulation.entities import (
     make_dataset,
     make_dataset_of_source,
     make_evaluation,
+    make_measurement,
+    make_method_fields,
     make_model,
     make_report,
     make_runner,
+    make_safety_case,
     make_service,
     make_service_fields,
     make_session,
@@ -35,6 +38,30 @@ HOSTED = make_service_fields(
     }
 )
 MOUNTED = make_service_fields(runner=make_runner(volumeMounts=[MOUNT]))
+NOTEBOOK = make_method_fields(
+    implementation={
+        "kind": "JupyterNotebook",
+        "jupyterNotebook": {"notebookModule": "x2", "notebookPath": "a.ipynb"},
+    },
+    inputs=[
+        {"keyword": "data", "kind": "Evaluation"},
+        {"keyword": "again", "kind": "Evaluation"},
+        {"keyword": "earlier", "kind": "Measurement"},
+        {"keyword": "report", "kind": "Report"},
+    ],
+)
+"""A method by a notebook, whose module is not among the others."""
+OF_MANY = [
+    {"keyword": keyword, "entity": id}
+    for keyword, id in (("data", "e1"), ("again", "e1"), ("earlier", "n0"), ("report", "r1"))
+]
+OF_NOTEBOOK = {
+    "e1": "evaluations/e1",
+    "n0": "measurements/n0",
+    "r1": "reports/r1",
+    "x1": "modules/x1",
+    "x2": "modules/x2",
+}
 SCRATCH = {"kind": "Scratch", "name": "tmp", "mountPath": "/scratch", "scratch": {"capacity": "1Gi"}}
 
 
@@ -44,13 +71,15 @@ def test_each_manifest_is_one_that_the_definition_of_its_kind_allows(entity: Dyf
     spec = RESOURCES[made["kind"]].spec.parse(made["spec"])
     assert spec.id == entity.id
     assert spec.account == ACCOUNT
+    kind = type(entity).__name__
     assert made["metadata"] == {
-        "name": f"{made['kind'].lower()}-{entity.id}",
+        "name": f"{kind.lower()}-{entity.id}",
         "namespace": f"acct-{ACCOUNT}-3ba3f5f4",
-        "labels": {"dyff.io/entity": entity.id, "dyff.io/kind": made["kind"], "dyff.io/account": ACCOUNT},
+        "labels": {"dyff.io/entity": entity.id, "dyff.io/kind": kind, "dyff.io/account": ACCOUNT},
     }
     assert made["spec"]["storage"]["secret"] == "steelyard-storage"
-    assert KUBE[made["kind"]].api_version == made["apiVersion"]
+    assert (KUBE[kind].api_version, KUBE[kind].kind) == (made["apiVersion"], made["kind"])
+    assert (made["kind"] == kind) == (kind not in {"Measurement", "SafetyCase"})
 
 
 @pytest.mark.parametrize("entity", make_all_kinds(), ids=lambda entity: type(entity).__name__)
@@ -128,6 +157,15 @@ def test_nothing_that_may_change_stands_in_a_manifest(entity: DyffEntity) -> Non
             {"r1": "reports/r1", "baseline": "audits/u0"},
             "audits/u1",
             id="audit with a baseline",
+        ),
+        pytest.param(
+            make_safety_case(),
+            {"d1": "datasets/d1", "x1": "modules/x1"},
+            "safetycases/f1",
+            id="safety case",
+        ),
+        pytest.param(
+            make_measurement(method=NOTEBOOK, inputs=OF_MANY), OF_NOTEBOOK, "measurements/n1", id="notebook"
         ),
     ],
 )
@@ -214,6 +252,12 @@ def _mount(**changes: Any) -> dict[str, Any]:
             "two mounts have this name",
             id="two mounts of one name",
         ),
+        pytest.param(
+            make_safety_case(inputs=[{"keyword": "x", "entity": "d1"}]),
+            "BadRequest",
+            "inputs.0.keyword: 'x' is no input of the method",
+            id="an input that the method does not have",
+        ),
     ],
 )
 def test_what_can_never_run_is_refused_with_the_field(entity: DyffEntity, reason: str, words: str) -> None:
@@ -248,6 +292,12 @@ def test_what_can_never_run_is_refused_with_the_field(entity: DyffEntity, reason
             ),
             "AuditProcedure/p1 InferenceService/s1 Audit/u0 Report/r1",
             id="audit, its baseline and its reports, each once",
+        ),
+        pytest.param(make_safety_case(), "Method/t1 Dataset/d1 Module/x1", id="safety case"),
+        pytest.param(
+            make_measurement(method=NOTEBOOK, inputs=OF_MANY),
+            "Method/t1 Evaluation/e1 Measurement/n0 Report/r1 Module/x1 Module/x2",
+            id="measurement by a notebook",
         ),
     ],
 )

@@ -2,18 +2,18 @@ import pytest
 
 from steelyard.accounts.database import Claim
 from steelyard.schema.base import DyffEntity
-from steelyard.schema.safety_case import SafetyCase
 from steelyard.services.orchestrator.waiting import Fail, Wait, Waiter, display_name, obstacle, waiter_of
 from steelyard.services.simulation.entities import (
-    START,
     make_audit,
     make_data_source,
     make_dataset,
     make_dataset_of_source,
     make_evaluation,
+    make_measurement,
     make_model,
     make_report,
     make_runner,
+    make_safety_case,
     make_service,
     make_session,
 )
@@ -213,12 +213,14 @@ def test_a_long_name_is_cut() -> None:
     assert len(display_name(one.needs[0], model)) == len("Model ") + 100
 
 
-def test_an_analysis_fails_at_once_and_says_why() -> None:
-    implementation = {"kind": "PythonFunction", "pythonFunction": {"fullyQualifiedName": "a.b"}}
-    output = {"kind": "SafetyCase", "safetyCase": {"name": "s"}}
-    method = {"id": "m1", "account": "acme", "name": "m", "scope": "Evaluation", "output": output}
-    content = {"id": "s1", "account": "acme", "status": "Created", "creationTime": START, "name": "s"}
-    analysis = SafetyCase.parse({**content, "method": {**method, "implementation": implementation}})
+def test_an_analysis_waits_for_its_method_its_data_and_the_modules_with_its_code() -> None:
+    waiting = obstacle(waiter(make_safety_case()), {})
+    assert isinstance(waiting, Wait)
+    assert waiting.blocked == {"t1", "d1", "x1"}
+
+
+def test_an_analysis_whose_inputs_its_method_does_not_name_fails() -> None:
+    analysis = make_measurement(inputs=[{"keyword": "other", "entity": "d1"}])
     assert obstacle(waiter(analysis), {}) == Fail(
-        "Failed", "NotImplemented", "method: running the code of methods is not implemented"
+        "Failed", "BadRequest", "inputs.0.keyword: 'other' is no input of the method"
     )

@@ -11,8 +11,10 @@ from steelyard.schema.dependencies import DATA_SOURCE
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession
+from steelyard.schema.measurement import Measurement
 from steelyard.schema.model import Model
 from steelyard.schema.report import Report
+from steelyard.schema.safety_case import SafetyCase
 from steelyard.types import Json
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -92,6 +94,34 @@ def make_audit(id: str = "u1", **fields: Any) -> Audit:
     return Audit.parse({**make_base(id), "auditProcedure": "p1", "inferenceService": "s1", **fields})
 
 
+def make_method_fields(id: str = "t1", **fields: Any) -> Json:
+    """Return the fields of a Method that analyses embed."""
+    function = {"fullyQualifiedName": "counting.count"}
+    return {
+        "id": id,
+        "account": ACCOUNT,
+        "name": "counting",
+        "scope": "InferenceService",
+        "implementation": {"kind": "PythonFunction", "pythonFunction": function},
+        "inputs": [{"keyword": "data", "kind": "Dataset"}],
+        "output": {"kind": "SafetyCase", "safetyCase": {"name": "counts"}},
+        "modules": ["x1"],
+        **fields,
+    }
+
+
+def make_safety_case(id: str = "f1", **fields: Any) -> SafetyCase:
+    base = {"name": "counts", "inputs": [{"keyword": "data", "entity": "d1"}], "method": make_method_fields()}
+    return SafetyCase.parse({**make_base(id), **base, **fields})
+
+
+def make_measurement(id: str = "n1", **fields: Any) -> Measurement:
+    described = {"name": "counts", "level": "Dataset", "schema": SCHEMA}
+    method = make_method_fields(output={"kind": "Measurement", "measurement": described})
+    base = {**described, "inputs": [{"keyword": "data", "entity": "d1"}], "method": method}
+    return Measurement.parse({**make_base(id), **base, **fields})
+
+
 def make_all_kinds() -> tuple[DyffEntity, ...]:
     """Return one entity of each kind that has a custom resource."""
     return (
@@ -103,4 +133,6 @@ def make_all_kinds() -> tuple[DyffEntity, ...]:
         make_evaluation(),
         make_report(),
         make_audit(),
+        make_measurement(),
+        make_safety_case(),
     )

@@ -1,0 +1,33 @@
+"""Analysis: a Job runs a method, which makes a measurement or a safety case; then it is Complete."""
+
+from datetime import datetime
+
+from steelyard.operator.attempts import ReconcileContext
+from steelyard.operator.children import Children
+from steelyard.operator.conditions import Phase
+from steelyard.operator.desired import Desired
+from steelyard.operator.jobs import Step
+from steelyard.operator.pods import image_name
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.workflows.common import common_decision, single_step
+from steelyard.types import Json
+
+# fmt: off
+REASONS = frozenset(
+    {"StepFailed", "MethodFailed", "MethodMissing", "OutputInvalid", "BadRequest", "BadImage", "Timeout",
+     "NotImplemented", "NameConflict"}
+)
+# fmt: on
+
+
+def reconcile(analysis: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
+    """Decide what should exist for an Analysis."""
+    context = ReconcileContext(analysis, children, now, settings)
+    if early := common_decision(context, "BadRequest"):
+        return early
+    image = analysis["spec"]["method"].get("analysisImage")
+    step = Step(
+        "run", "run_analysis", settings.step_deadline_seconds, image=image_name(image) if image else None
+    )
+    done = Phase("complete", "Complete", "the method's output is in storage")
+    return single_step(context, step, running="Running", done=done, default="StepFailed", known=REASONS)
