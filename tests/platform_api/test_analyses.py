@@ -1,5 +1,8 @@
 """Methods, measurements and safety cases: what fits together, queries, and scores."""
 
+import base64
+
+import httpx
 import orjson
 import pytest
 
@@ -8,7 +11,7 @@ from steelyard.schema.ids import namespaced_id
 from steelyard.schema.names import place
 from steelyard.types import Json
 from tests.platform_api.test_collection import METHOD, OUTPUTS, a_method, a_service, an_analysis
-from tests.platform_api.world import World, dataset, grant, make_world
+from tests.platform_api.world import World, dataset, grant, make_world, md5, model, service
 
 BAD_METHODS: dict[str, tuple[Json, str]] = {
     "no output of its kind": ({"output": {"kind": "Measurement"}}, "output.measurement"),
@@ -69,6 +72,72 @@ async def test_a_method_makes_what_it_says_and_nothing_else(world: World) -> Non
     method = await a_method(world, "Measurement")
     refused = await world.admin.post("/safetycases", json={"account": "acme", "method": method["id"]})
     assert (refused.status_code, refused.json()["field"]) == (422, "method")
+
+
+OF_A_CASE = {"kind": "SafetyCase", "safetyCase": OUTPUTS["SafetyCase"]}
+
+
+def data_of(analysis: Json) -> dict[str, Json]:
+    return {item["key"]: orjson.loads(base64.b64decode(item["value"])) for item in analysis["data"]}
+
+
+async def about(world: World, served: Json, client: httpx.AsyncClient | None = None) -> dict[str, Json]:
+    """Create a safety case about a service; return its data."""
+    method = await world.created("methods", **{**METHOD, "inputs": []}, output=OF_A_CASE)
+    body = {"account": "acme", "method": method["id"], "scope": {"inferenceService": served["id"]}}
+    answer = await (client or world.admin).post("/safetycases", json=body)
+    assert answer.status_code == 200, answer.text
+    return data_of(answer.json())
+
+
+@pytest.mark.parametrize("kind", ["Measurement", "SafetyCase"])
+async def test_an_analysis_knows_the_model_that_it_is_about_and_its_method(world: World, kind: str) -> None:
+    made = await an_analysis(world, kind)
+    data = data_of(made)
+    served = (await world.admin.get(f"/inferenceservices/{made['scope']['inferenceService']}")).json()
+    for key, named, id in (
+        ("system", "Model", served["model"]["id"]),
+        ("usecase", "Method", made["method"]["id"]),
+    ):
+        spec, documentation = data[key]["spec"], data[key]["documentation"]
+        assert (spec["kind"], spec["id"]) == (named, id)
+        # Pages show titles and summaries, and dyff-audit takes no null for one.
+        assert documentation == {"entity": id, "title": spec["name"], "summary": ""}
+        assert {"metadata", "labels", "annotations"}.isdisjoint(spec)
+
+
+async def test_a_service_without_a_model_is_the_subject_itself(world: World) -> None:
+    served = await world.created("inferenceservices", **service())
+    system = (await about(world, served))["system"]
+    assert (system["spec"]["kind"], system["spec"]["id"]) == ("InferenceService", served["id"])
+
+
+async def test_a_model_shows_what_pages_need_to_those_who_may_see_it(world: World) -> None:
+    files = [{"path": f"{number}.bin", "size": 4, "digest": {"md5": md5(b"x")}} for number in range(900)]
+    artifact = {"kind": "Volume", "volume": {"files": files}}
+    used = await world.created("models", **{**model(), "artifact": artifact, "source": {"kind": "Upload"}})
+    await world.admin.patch(f"/models/{used['id']}/labels", json={"labels": {"secret": "x"}})
+    texts = {"title": "A model", "summary": "It counts.", "fullPage": "f" * 100_000}
+    await world.admin.patch(f"/models/{used['id']}/documentation", json={"documentation": texts})
+    served = await world.created("inferenceservices", **service(used["id"]))
+    system = (await about(world, served))["system"]
+    assert (system["spec"]["kind"], system["spec"]["artifact"]["volume"]) == ("Model", {"files": []})
+    assert system["documentation"] == {"entity": used["id"], "title": "A model", "summary": "It counts."}
+    assert "labels" not in system["spec"]
+    may = [grant("safetycases", ["create"], ["acme"])]
+    may += [grant(kind, ["consume"], ["acme"]) for kind in ("methods", "inferenceservices")]
+    stranger = await world.holder(*may)
+    assert (await about(world, served, stranger))["system"]["spec"]["kind"] == "InferenceService"
+    await world.admin.put(f"/models/{used['id']}/delete")
+    assert (await about(world, served))["system"]["spec"]["kind"] == "InferenceService"
+
+
+async def test_a_subject_too_large_to_copy_is_left_out_and_the_analysis_is_made(world: World) -> None:
+    texts = {"description": "d" * 200_000}
+    method = await world.created("methods", **{**METHOD, **texts, "inputs": []}, output=OF_A_CASE)
+    served = await a_service(world)
+    made = await world.created("safetycases", method=method["id"], scope={"inferenceService": served["id"]})
+    assert data_of(made).keys() == {"system"}
 
 
 async def test_analyses_are_found_by_method_scope_and_inputs(world: World) -> None:

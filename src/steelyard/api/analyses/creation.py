@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from steelyard.api.analyses.data import analysis_data
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.references import foreign_method, resolve
 from steelyard.api.http.context import RequestContext
@@ -54,22 +55,30 @@ async def _method(context: RequestContext, request: AnalysisCreateRequest, outpu
 async def _content(
     context: RequestContext, request: AnalysisCreateRequest, method: Method, output: SchemaModel | None
 ) -> dict[str, object]:
-    await _check_scope(context, request, method)
+    service = await _check_scope(context, request, method)
     _check_arguments(request, method)
     described = output.dump() if output else {}
     inputs = await _inputs(context, request, method)
-    return {**described, **request.dump(), "inputs": inputs, "method": foreign_method(method).dump()}
+    data = await analysis_data(context, method, service)
+    own = {"inputs": inputs, "method": foreign_method(method).dump(), "data": data}
+    return {**described, **request.dump(), **own}
 
 
-async def _check_scope(context: RequestContext, request: AnalysisCreateRequest, method: Method) -> None:
+async def _check_scope(
+    context: RequestContext, request: AnalysisCreateRequest, method: Method
+) -> InferenceService | None:
+    """Return the inference service of the scope. Raises Invalid for a scope that does not fit the method."""
     for name in _NEEDED[method.scope]:
         if getattr(request.scope, name) is None:
             raise Invalid(
                 f"scope.{name}: is missing: the method's scope is {method.scope}", field=f"scope.{name}"
             )
+    service = None
     for name, kind in _SCOPE.items():
         if (id := getattr(request.scope, name)) is not None:
-            await resolve(context, kind, id, f"scope.{name}")
+            entity = await resolve(context, kind, id, f"scope.{name}")
+            service = entity if isinstance(entity, InferenceService) else service
+    return service
 
 
 def _check_arguments(request: AnalysisCreateRequest, method: Method) -> None:
