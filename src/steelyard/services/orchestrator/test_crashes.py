@@ -19,11 +19,22 @@ from steelyard.kube.memory import Crash
 from steelyard.kube.resource import SECRETS, Resource
 from steelyard.schema.base import DyffEntity
 from steelyard.services.orchestrator.test_secrets import Values
-from steelyard.services.simulation.entities import ACCOUNT, make_dataset, make_evaluation, make_service
+from steelyard.services.simulation.entities import (
+    ACCOUNT,
+    make_dataset,
+    make_evaluation,
+    make_method,
+    make_module,
+    make_safety_case,
+    make_service,
+)
 from steelyard.services.simulation.platform import QUICK, Bench, until
 from steelyard.sqlite import DatabaseError
 
 EVALUATION = make_evaluation(annotations=[{"key": "steelyard/secret-provider", "value": "key"}])
+NEEDED = (make_dataset(status="Ready"), make_service(status="Ready"))
+CASE = make_safety_case()
+NEEDED_BY_CASE = (make_dataset(status="Ready"), make_method(), make_module(status="Ready"))
 SETTINGS = QUICK.model_copy(update={"keep_seconds": 0})
 
 
@@ -102,37 +113,61 @@ async def terminate(bench: Bench, entity: DyffEntity) -> None:
     await bench.update_status(entity, "Terminated", "TerminateCommand")
 
 
-async def live(bench: Bench, end: Callable[[Bench, DyffEntity], Awaitable[None]]) -> None:
+@dataclass(frozen=True)
+class Life:
+    """A workflow's entity, the entities that it needs, and how it ends."""
+
+    entity: DyffEntity
+    needed: tuple[DyffEntity, ...]
+    end: Callable[[Bench, DyffEntity], Awaitable[None]]
+    status: str
+    secrets: int = 0
+    """Kubernetes Secrets that the workflow needs."""
+
+
+async def live(bench: Bench, life: Life) -> None:
     """Live through an entity's life, from creation to its last trace."""
-    await bench.create(make_dataset(status="Ready"), make_service(status="Ready"), EVALUATION)
+    entity = life.entity
+    await bench.create(*life.needed, entity)
 
     async def admitted() -> bool:
-        said = await bench.status("e1") == "Admitted"
-        assert not said or bench.resource(EVALUATION), "it was said before it was so"
-        assert not said or len(bench.cluster.store.objects(SECRETS)) == 1, "its Pods would wait for it"
+        said = await bench.status(entity.id) == "Admitted"
+        assert not said or bench.resource(entity), "it was said before it was so"
+        secrets = len(bench.cluster.store.objects(SECRETS))
+        assert not said or secrets == life.secrets, "its Pods would wait for it"
         return said
 
     async def over() -> bool:
-        claim = await bench.claim("e1")
-        return claim is not None and claim.released_at is not None and bench.resource(EVALUATION) is None
+        claim = await bench.claim(entity.id)
+        return claim is not None and claim.released_at is not None and bench.resource(entity) is None
 
     await until(admitted)
-    await end(bench, EVALUATION)
+    await life.end(bench, entity)
     await until(over)
 
 
-@pytest.mark.parametrize(("end", "status"), [(complete, "Complete"), (terminate, "Terminated")])
-async def test_between_any_two_effects(
-    end: Callable[[Bench, DyffEntity], Awaitable[None]], status: str
-) -> None:
+@pytest.mark.parametrize(
+    "life",
+    [
+        pytest.param(Life(EVALUATION, NEEDED, complete, "Complete", 1), id="an evaluation that completes"),
+        pytest.param(
+            Life(EVALUATION, NEEDED, terminate, "Terminated", 1), id="an evaluation that is terminated"
+        ),
+        pytest.param(Life(CASE, NEEDED_BY_CASE, complete, "Complete"), id="a safety case that completes"),
+        pytest.param(
+            Life(CASE, NEEDED_BY_CASE, terminate, "Terminated"), id="a safety case that is terminated"
+        ),
+    ],
+)
+async def test_between_any_two_effects(life: Life) -> None:
     number, died = 0, True
     while died:
         number += 1
-        died = await _one_life(number, end, status)
+        died = await _one_life(number, life)
     assert number > 20, "it was to die between all of its effects"
 
 
-async def _one_life(number: int, end: Callable[[Bench, DyffEntity], Awaitable[None]], status: str) -> bool:
+async def _one_life(number: int, life: Life) -> bool:
     """Return whether it came to die."""
     accounts_database, doom = await open_accounts_database("memory:"), Doom(number)
     secrets = Values({(ACCOUNT, "key"): "value"})
@@ -141,11 +176,11 @@ async def _one_life(number: int, end: Callable[[Bench, DyffEntity], Awaitable[No
     first = doomed(bench, doom).start()
     first.add_done_callback(lambda _: _succeed(bench))
     try:
-        await live(bench, end)
-        assert await bench.status("e1") == status
-        assert bench.creations(EVALUATION) == 1
+        await live(bench, life)
+        assert await bench.status(life.entity.id) == life.status
+        assert bench.creations(life.entity) == 1
         assert bench.cluster.store.objects(SECRETS) == [], "a value outlives its workflow"
-        assert (await bench.reports("e1")).count(("Admitted", None)) <= 2
+        assert (await bench.reports(life.entity.id)).count(("Admitted", None)) <= 2
     finally:
         with suppress(BaseException):
             await bench.kill(first)
@@ -163,7 +198,7 @@ async def test_claims_that_cannot_be_written_end_the_orchestrator() -> None:
     bench.aggregate()
     running = bench.start()
     try:
-        await bench.create(make_dataset(status="Ready"), make_service(status="Ready"), EVALUATION)
+        await bench.create(*NEEDED, EVALUATION)
 
         async def admitted() -> bool:
             return await bench.status("e1") == "Admitted"

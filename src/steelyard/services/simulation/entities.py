@@ -12,7 +12,9 @@ from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.measurement import Measurement
+from steelyard.schema.method import Method
 from steelyard.schema.model import Model
+from steelyard.schema.module import Module
 from steelyard.schema.report import Report
 from steelyard.schema.safety_case import SafetyCase
 from steelyard.types import Json
@@ -108,6 +110,15 @@ def make_method_fields(id: str = "t1", **fields: Any) -> Json:
         "modules": ["x1"],
         **fields,
     }
+
+
+def make_method(id: str = "t1", **fields: Any) -> Method:
+    return Method.parse({**make_base(id), **make_method_fields(id), "status": "Ready", **fields})
+
+
+def make_module(id: str = "x1", **fields: Any) -> Module:
+    artifacts = [{"kind": "py", "path": "counting.py"}]
+    return Module.parse({**make_base(id), "name": "counting", "artifacts": artifacts, **fields})
 
 
 def make_safety_case(id: str = "f1", **fields: Any) -> SafetyCase:
