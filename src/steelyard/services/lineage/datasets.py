@@ -16,6 +16,7 @@ from steelyard.schema.dependencies import data_source_of
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.hosted_model import SPENDING
+from steelyard.schema.measurement import Measurement
 from steelyard.services.orchestrator.manifest import KUBE, Unresolvable, manifest
 
 _KINDS = {plural: kind for kind, plural in PLURALS.items()}
@@ -70,7 +71,7 @@ def version_of(entity: DyffEntity) -> str:
 def fields_of(entity: DyffEntity) -> list[tuple[str, str]]:
     """Return the names and types of the rows' fields; nothing where the entity has none that can be read."""
     match entity:
-        case Dataset():
+        case Dataset() | Measurement():
             schema = entity.schema_.arrowSchema
         case Evaluation():
             schema = entity.inferenceSession.inferenceService.interface.outputSchema.arrowSchema

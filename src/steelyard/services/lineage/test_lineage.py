@@ -1,6 +1,7 @@
 """Runs as a receiver of OpenLineage is told of them, on a log in memory."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from random import Random
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
 from openlineage.client.event_v2 import RunEvent
 from openlineage.client.serde import Serde
@@ -26,6 +28,7 @@ from steelyard.services.simulation.entities import (
     make_dataset,
     make_dataset_of_source,
     make_evaluation,
+    make_measurement,
     make_model,
 )
 from steelyard.storage.store import Store, open_store
@@ -216,6 +219,20 @@ async def test_inputs_and_outputs_are_files_with_their_versions_and_schemas() ->
         "name": f"{EVALUATION.account}.evaluation.e1",
         "facets": event["job"]["facets"],
     }
+
+
+async def test_a_measurement_reads_its_data_and_its_code_and_has_the_schema_of_its_method() -> None:
+    schema = pa.schema([pa.field("double", pa.int64())]).serialize().to_pybytes()
+    measurement = make_measurement(schema={"arrowSchema": base64.b64encode(schema).decode()})
+    bench = Bench()
+    async with bench.running():
+        await bench.becomes(measurement, "Admitted")
+    (event,) = bench.events
+    assert [files["name"] for files in event["inputs"]] == ["platform/datasets/d1", "platform/modules/x1"]
+    (output,) = event["outputs"]
+    assert output["name"] == "platform/measurements/n1"
+    fields = output["facets"]["schema"]["fields"]
+    assert [(field["name"], field["type"]) for field in fields] == [("double", "int64")]
 
 
 async def test_uploaded_datasets_have_no_run_and_models_and_datasets_of_sources_have_one() -> None:
