@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -26,7 +27,11 @@ from steelyard.client import (
 from steelyard.client.errors import error_for
 from steelyard.client.pages import NESTED
 from steelyard.client.retries import RETRIED
+from steelyard.schema.names import place
+from steelyard.types import Json
 from steelyard.views.fields import ORDERS
+from tests.platform_api.test_analyses import score
+from tests.platform_api.test_collection import an_analysis
 from tests.platform_api.world import World, make_world, model, service
 
 T = TypeVar("T")
@@ -140,6 +145,33 @@ async def test_an_edit_whose_answer_was_lost_undoes_nobodys_later_one(ask: Asked
     ask.bridge.lose = ["PATCH"]
     await ask(lambda client: client.models.label(made.id, {"tier": "again"}))
     assert (await ask(lambda client: client.models.get(made.id))).labels == {"tier": "again"}
+
+
+async def test_scores_of_all_safety_cases_are_queried_page_by_page(ask: Asked) -> None:
+    cases = [await scored(ask.world, "one", "two", "three", "four") for _ in range(2)]
+    everything = [(case["id"], name) for case in reversed(cases) for name in ("one", "two", "three", "four")]
+    for filters, expected in (
+        ({}, everything),
+        ({"limit": 5}, everything[:5]),
+        ({"analysis": cases[0]["id"]}, everything[4:]),
+        ({"name": ["two", "none"], "methodName": "counting"}, [everything[1], everything[5]]),
+        ({"name": "none"}, []),
+    ):
+        scores = await ask(lambda client, filters=filters: list(client.safetycases.query_scores(**filters)))
+        assert [(score.analysis, score.name) for score in scores] == expected, filters
+    assert await ask(lambda client: list(client.safetycases.query_curves(analysis=cases[0]["id"]))) == []
+    with pytest.raises(Invalid, match="colour"):
+        await ask(lambda client: list(client.safetycases.query_scores(colour="red")))
+
+
+async def scored(world: World, *names: str) -> Json:
+    """A safety case that has ended with scores of these names."""
+    case = await an_analysis(world, "SafetyCase")
+    content = {"scores": [score(case, name) for name in names]}
+    path = f"{place('SafetyCase', case['id'])}/.dyff/scores.json"
+    await world.engines.store.put(path, orjson.dumps(content))
+    await world.says("SafetyCase", case["id"], "Complete")
+    return case
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])

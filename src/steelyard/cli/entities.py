@@ -149,7 +149,7 @@ def get(
         if ids:
             entities = [collection.get(one_id(client, plural, text)) for text in ids]
         else:
-            query = _filters(label or [], where or [])
+            query = filters_of(label or [], where or [])
             if order_by or descending:
                 order = "descending" if descending else "ascending"
                 query |= {"orderBy": order_by or "creationTime", "order": order}
@@ -332,7 +332,8 @@ def _warn_of_statuses(plural: str, named: list[str]) -> None:
             )
 
 
-def _filters(labels: list[str], where: list[str]) -> dict[str, object]:
+def filters_of(labels: list[str], where: list[str]) -> dict[str, object]:
+    """Return the filters of a query that options of a command name. Raises UsageError."""
     import json
 
     from steelyard.errors import UsageError

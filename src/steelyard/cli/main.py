@@ -23,6 +23,7 @@ from steelyard.cli import (
     restore,
     run,
     runners,
+    scores,
     secrets,
     serve,
     service,
@@ -87,6 +88,8 @@ transfer.report.command("sign")(needs("eval")(sign.sign_report))
 transfer.audit.command("sign")(needs("eval")(sign.sign_audit))
 app.add_typer(transfer.report, name="report")
 app.add_typer(transfer.audit, name="audit")
+transfer.safetycase.command("scores")(scores.scores)
+app.add_typer(transfer.safetycase, name="safetycase")
 app.add_typer(croissant.croissant, name="croissant")
 app.add_typer(eval_app, name="eval")
 app.add_typer(train_app, name="train")

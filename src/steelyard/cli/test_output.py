@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from steelyard.cli.entities import _filters, _label
+from steelyard.cli.entities import _label, filters_of
 from steelyard.cli.output import check_form, described, log_line, name_of, rendered
 from steelyard.errors import UsageError
 from steelyard.types import Json
@@ -60,15 +60,15 @@ def test_a_form_that_is_none_is_named() -> None:
 
 
 def test_filters_go_out_as_the_api_has_them() -> None:
-    assert _filters(["team=red"], ["status=Failed", "dataset=a,b"]) == {
+    assert filters_of(["team=red"], ["status=Failed", "dataset=a,b"]) == {
         "status": "Failed",
         "labels": {"team": "red"},
         "query": '{"dataset": ["a", "b"]}',
     }
     with pytest.raises(UsageError, match="--where status"):
-        _filters([], ["status"])
+        filters_of([], ["status"])
     with pytest.raises(UsageError, match="--label team: should be key=value"):
-        _filters(["team"], [])
+        filters_of(["team"], [])
 
 
 def test_a_label_is_set_or_taken_away() -> None:

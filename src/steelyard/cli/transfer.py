@@ -1,4 +1,4 @@
-"""`steelyard upload, download, logs, report, audit`: the files and logs of entities."""
+"""`steelyard upload, download, logs, report, audit, safetycase`: the files and logs of entities."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -102,6 +102,11 @@ audit = typer.Typer(
 )
 
 
+safetycase = typer.Typer(
+    help="Open and download safety cases, and show their scores.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
 def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
     """Return `open`, `save` and `download` for a kind whose output is a page called `name`."""
 
@@ -176,6 +181,9 @@ for _group, _kind, _name in ((report, "reports", "report.html"), (audit, "audits
     _group.command("open")(_open)
     _group.command("save")(_save)
     _group.command("download")(_download)
+_open, _save, _ = _page("safetycases", "index.html")
+safetycase.command("open")(_open)
+safetycase.command("download")(_save)
 
 
 class _progress:  # noqa: N801  (a context manager that reads as a verb)

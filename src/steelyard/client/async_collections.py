@@ -236,6 +236,18 @@ class AsyncSafetyCases(AsyncCollection[SafetyCase]):
     async def curves(self, id: str) -> list[Curve]:
         return await self._transport.send(self._calls.curves(id))
 
+    async def query_scores(self, **filters: Any) -> AsyncIterator[Score]:
+        pages = Pages(f"{self._calls.path}/scores", Score, filters, filters.pop("limit", None))
+        while (call := pages.call()) is not None:
+            for score in pages.take(await self._transport.send(call)):
+                yield score
+
+    async def query_curves(self, **filters: Any) -> AsyncIterator[Curve]:
+        pages = Pages(f"{self._calls.path}/curves", Curve, filters, filters.pop("limit", None))
+        while (call := pages.call()) is not None:
+            for curve in pages.take(await self._transport.send(call)):
+                yield curve
+
 
 @documented_by(PipelineRuns)
 class AsyncPipelineRuns(AsyncCollection[PipelineRun]):

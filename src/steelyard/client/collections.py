@@ -285,6 +285,22 @@ class SafetyCases(Collection[SafetyCase]):
         """Return the curves of the safety case."""
         return self._transport.send(self._calls.curves(id))
 
+    def query_scores(self, **filters: Any) -> Iterator[Score]:
+        """Yield every score that matches, of all safety cases, page by page, those of the newest safety case first.
+
+        Filters are `name`, `analysis`, `method`, `methodName`, `dataset`, `evaluation`, `inferenceService` and `model`;
+        of a list, one must match. `limit` is the maximum number of scores. Raises Invalid for another filter.
+        """
+        pages = Pages(f"{self._calls.path}/scores", Score, filters, filters.pop("limit", None))
+        while (call := pages.call()) is not None:
+            yield from pages.take(self._transport.send(call))
+
+    def query_curves(self, **filters: Any) -> Iterator[Curve]:
+        """Yield every curve that matches, of all safety cases. The filters are those of `query_scores`."""
+        pages = Pages(f"{self._calls.path}/curves", Curve, filters, filters.pop("limit", None))
+        while (call := pages.call()) is not None:
+            yield from pages.take(self._transport.send(call))
+
 
 class PipelineRuns(Collection[PipelineRun]):
     """Runs of pipelines."""

@@ -14,8 +14,10 @@ import httpx
 from steelyard.client.call import Call, read
 from steelyard.client.errors import UnexpectedAnswer
 from steelyard.schema.base import DyffEntity
+from steelyard.schema.curve import Curve
+from steelyard.schema.score import Score
 
-E = TypeVar("E", bound=DyffEntity)
+E = TypeVar("E", bound=DyffEntity | Score | Curve)
 T = TypeVar("T")
 PAGE = 500
 MORE = "steelyard-more"
@@ -90,7 +92,9 @@ class Pages(Generic[E]):
         if self._over or self._left == 0:
             return None
         size = PAGE if self._left is None else min(self._left, PAGE)
-        filters = {**self.filters, "orderBy": self.order_by, "limit": size}
+        filters = {**self.filters, "limit": size}
+        if issubclass(self.entity, DyffEntity):
+            filters["orderBy"] = self.order_by
         if self._after is not None:
             filters["after"] = self._after
         return PageCall(
@@ -101,7 +105,7 @@ class Pages(Generic[E]):
         """Return the page's entities. Raises UnexpectedAnswer for a page after which the same page would follow."""
         if page.entities:
             last, before = page.entities[-1], self._after
-            self._after = value_of(last, self.order_by), last.id
+            self._after = self._position(last)
             # Else a platform that ignores `after` would be asked for the same page without end.
             if self._after == before:
                 raise UnexpectedAnswer(f"{self.path}: the page after {before} ends where it begins")
@@ -109,6 +113,10 @@ class Pages(Generic[E]):
             self._left -= len(page.entities)
         self._over = not (page.more and page.entities)
         return page.entities
+
+    def _position(self, last: E) -> tuple[str | None, str]:
+        """Return what the next page begins after. Scores and curves follow their analyses, in no other order."""
+        return (value_of(last, self.order_by) if isinstance(last, DyffEntity) else last.analysis), last.id
 
 
 def listed(entity: type[T]) -> type[list[T]]:

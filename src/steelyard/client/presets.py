@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from steelyard.client.errors import MissingPackage
 from steelyard.schema.base import EntityIdentifier
@@ -18,6 +18,9 @@ from steelyard.schema.inference_service import (
 )
 from steelyard.schema.model import Accelerator, AcceleratorGPU, ModelResources
 from steelyard.types import JsonValue
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MODEL_PATH = "/dyff/mnt/volume"
 ANY_DIGEST = "sha256:" + "0" * 64
@@ -124,6 +127,11 @@ def hosted(base_url: str, model: str, **limits: JsonValue) -> InferenceServiceRu
         args=endpoint.arguments(),
         resources=ModelResources(cpu="50m", memory="256Mi"),
     )
+
+
+def data_schema(schema: "pa.Schema") -> DataSchema:
+    """Return the form in which requests have an Arrow schema, such as that of a measurement's rows."""
+    return DataSchema(arrowSchema=base64.b64encode(schema.serialize().to_pybytes()).decode())
 
 
 def classification(endpoint: str = "predict", fields: Sequence[str] = ()) -> InferenceInterface:

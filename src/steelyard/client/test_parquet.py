@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from steelyard.client import presets
 from steelyard.client.conftest import Ask
 from steelyard.client.errors import BadFiles, MissingPackage
 from steelyard.client.test_files import write
@@ -74,6 +75,12 @@ def test_data_that_cannot_be_evaluated_is_refused(ask: Ask, fake: FakePlatform, 
     with pytest.raises(BadFiles, match="has the same name"):
         ask(fake, lambda client: client.datasets.create_from_parquet("1/a", "2/a", account="acme", name="d"))
     assert fake.requests == []
+
+
+def test_a_schema_goes_as_requests_have_it() -> None:
+    schema = pa.schema([pa.field("_index_", pa.int64()), pa.field("right", pa.bool_())])
+    sent = base64.b64decode(presets.data_schema(schema).arrowSchema)
+    assert pa.ipc.read_schema(pa.py_buffer(sent)).equals(schema)
 
 
 def test_without_arrow_it_is_said_what_is_missing(

@@ -1,0 +1,26 @@
+"""Tests of the table of scores."""
+
+from steelyard.cli.scores import _table
+from steelyard.schema.score import Score
+
+SCORE = {
+    "name": "accuracy",
+    "title": "Accuracy",
+    "summary": "Share of right answers.",
+    "metadata": {"refs": {"method": "1" * 32}},
+    "analysis": "2" * 32,
+    "quantity": 0.93,
+    "quantityString": "93 %",
+    "text": "93 of 100 answers are right.",
+    "id": "3" * 32,
+}
+
+
+def test_a_score_is_a_line() -> None:
+    heading, line = _table([Score.parse(SCORE)]).splitlines()
+    assert heading.split("  ")[0] == "SAFETY CASE"
+    assert " ".join(line.split()) == "22222222 accuracy 93 % Accuracy 93 of 100 answers are right."
+
+
+def test_no_scores_are_a_sentence() -> None:
+    assert _table([]) == "no safety case that matches has scores"
