@@ -150,14 +150,15 @@ async def test_an_edit_whose_answer_was_lost_undoes_nobodys_later_one(ask: Asked
 async def test_scores_of_all_safety_cases_are_queried_page_by_page(ask: Asked) -> None:
     cases = [await scored(ask.world, "one", "two", "three", "four") for _ in range(2)]
     everything = [(case["id"], name) for case in reversed(cases) for name in ("one", "two", "three", "four")]
-    for filters, expected in (
+    queries: tuple[tuple[dict[str, Any], list[tuple[str, str]]], ...] = (
         ({}, everything),
         ({"limit": 5}, everything[:5]),
         ({"analysis": cases[0]["id"]}, everything[4:]),
         ({"name": ["two", "none"], "methodName": "counting"}, [everything[1], everything[5]]),
         ({"name": "none"}, []),
-    ):
-        scores = await ask(lambda client, filters=filters: list(client.safetycases.query_scores(**filters)))
+    )
+    for filters, expected in queries:
+        scores = await ask(lambda client: list(client.safetycases.query_scores(**filters)))  # noqa: B023
         assert [(score.analysis, score.name) for score in scores] == expected, filters
     assert await ask(lambda client: list(client.safetycases.query_curves(analysis=cases[0]["id"]))) == []
     with pytest.raises(Invalid, match="colour"):
