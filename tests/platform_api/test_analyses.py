@@ -21,6 +21,14 @@ BAD_METHODS: dict[str, tuple[Json, str]] = {
         "implementation.jupyterNotebook",
     ),
     "a parameter twice": ({"parameters": [{"keyword": "a"}, {"keyword": "a"}]}, "parameters.1"),
+    "a parameter and an input of one name": ({"parameters": [{"keyword": "data"}]}, "parameters.0.keyword"),
+    **{
+        f"a function named {name!r}": (
+            {"implementation": {"kind": "PythonFunction", "pythonFunction": {"fullyQualifiedName": name}}},
+            "implementation.pythonFunction.fullyQualifiedName",
+        )
+        for name in ("", "count", "a.b:count", "a/b.py", ".count", "a.2b")
+    },
     "no such module": ({"modules": ["0" * 32]}, "modules.0"),
     "no module with the notebook": (
         {
@@ -47,6 +55,8 @@ BAD_ANALYSES: dict[str, tuple[Json, str]] = {
     "a parameter that is none": ({"arguments": [{"keyword": "x", "value": "1"}]}, "arguments.0.keyword"),
     "an input that is none": ({"inputs": [{"keyword": "x", "entity": "0" * 32}]}, "inputs.0.keyword"),
     "an input too few": ({"inputs": []}, "inputs"),
+    "an argument twice": ({"arguments": [{"keyword": "depth", "value": "1"}] * 2}, "arguments.1.keyword"),
+    "an input twice": ({"inputs": [{"keyword": "data", "entity": "0" * 32}] * 2}, "inputs.1.keyword"),
     "an input that is not there": ({"inputs": [{"keyword": "data", "entity": "0" * 32}]}, "inputs.0.entity"),
 }
 
@@ -66,6 +76,37 @@ async def test_an_analysis_that_does_not_fit_its_method_is_refused(
     }
     refused = await world.admin.post("/safetycases", json=body)
     assert (refused.status_code, refused.json()["field"]) == (422, field)
+
+
+async def test_a_notebook_is_a_file_of_its_module(world: World) -> None:
+    artifacts = [{"path": path} for path in ("a/one.ipynb", "two.ipynb", "code.py")]
+    module = (await world.created("modules", name="m", artifacts=artifacts))["id"]
+    output = {"kind": "SafetyCase", "safetyCase": OUTPUTS["SafetyCase"]}
+    for path, status in (("a/one.ipynb", 200), ("one.ipynb", 422)):
+        notebook = {"notebookModule": module, "notebookPath": path}
+        implementation = {"kind": "JupyterNotebook", "jupyterNotebook": notebook}
+        body = {"account": "acme", **METHOD, "output": output, "implementation": implementation}
+        response = await world.admin.post("/methods", json=body)
+        assert response.status_code == status, response.text
+    assert "has no file 'one.ipynb'; its notebooks are a/one.ipynb, two.ipynb" in response.json()["detail"]
+
+
+async def test_an_input_of_another_kind_is_called_what_it_is(world: World) -> None:
+    method, served = await a_method(world), await a_service(world)
+    body = {"method": method["id"], "scope": {"inferenceService": served["id"]}}
+    own = await world.holder(
+        grant("*", ["*"], ["other"]),
+        grant("methods", ["consume"], ["acme"]),
+        grant("inferenceservices", ["consume"], ["acme"]),
+    )
+    for client, account, said in (
+        (world.admin, "acme", f"there is no Dataset {served['id']}: it is the id of an InferenceService"),
+        (own, "other", f"there is no Dataset {served['id']}"),
+    ):
+        inputs = [{"keyword": "data", "entity": served["id"]}]
+        refused = await client.post("/safetycases", json={"account": account, **body, "inputs": inputs})
+        assert refused.status_code == 422
+        assert refused.json()["detail"] == f"inputs.0.entity: {said}"
 
 
 async def test_a_method_makes_what_it_says_and_nothing_else(world: World) -> None:

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from steelyard.schema.base import LABEL_KEY_PATTERN
 from steelyard.schema.family import REFERENCE_PATTERN, TAG_PATTERN
-from steelyard.schema.ids import ID_PATTERN
+from steelyard.schema.ids import ID_PATTERN, UUID4_PATTERN
 from steelyard.schema.kubernetes import LABEL_VALUE_PATTERN, QUANTITY_PATTERN
 
 LONGEST_VALUE = 80
@@ -27,6 +27,7 @@ _PATTERN_WORDS = {
     LABEL_VALUE_PATTERN: "at most 63 letters, digits, hyphens, dots and underscores, with a letter or a digit at both "
     "ends",
     QUANTITY_PATTERN: "a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi",
+    UUID4_PATTERN: "an id, of 32 digits and letters from a to f",
     REFERENCE_PATTERN: "an id, of 32 digits and letters from a to f, or FAMILY@TAG with the id of a family",
     TAG_PATTERN: "a tag of at most 127 letters, digits, hyphens, dots and underscores, the first no hyphen or dot",
 }
@@ -67,11 +68,23 @@ def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:
         names = sorted(_fields_at(model, fault["loc"][:-1])) if model is not None else []
         known = f"; there are {', '.join(names[:_MOST_NAMED])}" if names else ""
         return f"is no field here{value_text}{known}"
+    if fault["type"] == "model_type":
+        message = _object_text(model, fault["loc"])
     if fault["type"] in _OWN_WORDS or not short:
         return message
     if words := _PATTERN_WORDS.get(fault.get("ctx", {}).get("pattern", "")):
         message = f"should be {words}"
     return f"{message}, and is {_shown(value)}"
+
+
+def _object_text(model: type[BaseModel] | None, path: Sequence[int | str]) -> str:
+    """Return what should be where something else than an object stands."""
+    names = sorted(_fields_at(model, path)) if model is not None else []
+    return (
+        f"should be an object with fields such as {', '.join(names[:_MOST_NAMED])}"
+        if names
+        else "should be an object"
+    )
 
 
 def joined(messages: Sequence[str]) -> str:

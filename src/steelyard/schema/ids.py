@@ -7,6 +7,8 @@ import uuid
 
 NULL_ID = "0" * 32
 ID_PATTERN = "^[0-9a-f]{32}$"
+UUID4_PATTERN = "^[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}$"
+"""Pattern of ids that the published client makes or accepts in the scope of an analysis."""
 
 
 def random_id() -> str:

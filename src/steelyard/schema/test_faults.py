@@ -23,7 +23,7 @@ spec.sise: is no field here, with the value 2; there are size"""
     [
         ({"size": "x", "sise": 2}, WRONG),
         ({}, "spec.size: is missing"),
-        ([], "spec: should be a valid dictionary or instance of Step"),
+        ([], "spec: should be an object with fields such as size"),
     ],
 )
 def test_all_faults_in_one_line(content: object, text: str) -> None:

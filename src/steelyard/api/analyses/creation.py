@@ -83,6 +83,7 @@ async def _check_scope(
 
 def _check_arguments(request: AnalysisCreateRequest, method: Method) -> None:
     keywords = [parameter.keyword for parameter in method.parameters]
+    _check_once([argument.keyword for argument in request.arguments], "arguments")
     for number, argument in enumerate(request.arguments):
         if argument.keyword not in keywords:
             field = f"arguments.{number}.keyword"
@@ -92,11 +93,20 @@ def _check_arguments(request: AnalysisCreateRequest, method: Method) -> None:
             )
 
 
+def _check_once(keywords: Sequence[str], name: str) -> None:
+    """Raise Invalid for a keyword that is given twice: the method would get one of the two."""
+    for number, keyword in enumerate(keywords):
+        if keyword in keywords[:number]:
+            field = f"{name}.{number}.keyword"
+            raise Invalid(f"{field}: {keyword!r} is given twice", field=field)
+
+
 async def _inputs(
     context: RequestContext, request: AnalysisCreateRequest, method: Method
 ) -> list[dict[str, str]]:
     kinds = {wanted.keyword: wanted.kind for wanted in method.inputs}
     inputs: list[dict[str, str]] = []
+    _check_once([given.keyword for given in request.inputs], "inputs")
     for number, given in enumerate(request.inputs):
         field = f"inputs.{number}"
         if given.keyword not in kinds:

@@ -39,7 +39,7 @@ async def resolve(context: RequestContext, kind: type[E], id: str, field: str) -
     account = "" if json is None else str(orjson.loads(json)["account"])
     visible = any(context.access.allows(resource, function, account, id) for function in ("get", "consume"))
     if json is None or not visible:
-        raise Invalid(f"{field}: there is no {name} {id}", field=field)
+        raise Invalid(f"{field}: there is no {name} {id}{await _other_kind(context, id)}", field=field)
     try:
         entity = parse(name, json)
     except Conflict as error:
@@ -53,6 +53,17 @@ async def resolve(context: RequestContext, kind: type[E], id: str, field: str) -
         why = ", ".join(filter(None, (entity.reason, entity.message)))
         raise Invalid(f"{field}: {name} {id} is {entity.status}{f' ({why})' if why else ''}", field=field)
     return entity
+
+
+async def _other_kind(context: RequestContext, id: str) -> str:
+    """Return what else has the id, in words; nothing where the caller may not see it."""
+    entity = await context.api.entities.find(id)
+    if entity is None:
+        return ""
+    kind, json = entity
+    resource: APIResource = PLURALS[kind]  # type: ignore[assignment]
+    may_see = context.access.allows(resource, "get", str(orjson.loads(json)["account"]), id)
+    return f": it is the id of {'an' if kind[0] in 'AEIO' else 'a'} {kind}" if may_see else ""
 
 
 async def _member(context: RequestContext, kind: str, reference: str, field: str) -> str:

@@ -1,5 +1,6 @@
 """Methods from their create requests."""
 
+import re
 from collections.abc import Sequence
 
 from steelyard.api.entities.creation import NewEntity
@@ -7,7 +8,7 @@ from steelyard.api.entities.references import resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.schema.entities import AnyEntity
-from steelyard.schema.method import Method
+from steelyard.schema.method import Method, MethodImplementation
 from steelyard.schema.module import Module
 from steelyard.schema.requests import MethodCreateRequest
 
@@ -16,6 +17,9 @@ _IMPLEMENTATIONS = {
     "PythonFunction": "pythonFunction",
     "PythonRubric": "pythonRubric",
 }
+_QUALIFIED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_MOST_NAMED = 10
+"""Maximum files that a message names."""
 _OUTPUTS = {"Measurement": "measurement", "SafetyCase": "safetyCase"}
 
 
@@ -36,6 +40,8 @@ async def method(
     _check_set(request.output, _OUTPUTS[output], f"output.kind is {output}", "output")
     for name in ("inputs", "parameters"):
         _check_distinct([item.keyword for item in getattr(request, name)], name)
+    _check_apart(request)
+    _check_name(request.implementation)
     _check_distinct([score.name for score in request.scores], "scores")
     content = request.dump()
     if request.modules:
@@ -44,6 +50,7 @@ async def method(
     if kind == "JupyterNotebook" and (notebook := request.implementation.jupyterNotebook) is not None:
         field = "implementation.jupyterNotebook.notebookModule"
         module = await resolve(context, Module, notebook.notebookModule, field)
+        _check_notebook(module, notebook.notebookPath)
         content["implementation"]["jupyterNotebook"]["notebookModule"] = module.id
     return [new.entity(Method, content, "Ready")]
 
@@ -51,6 +58,37 @@ async def method(
 def _check_set(part: object, name: str, why: str, field: str) -> None:
     if getattr(part, name) is None:
         raise Invalid(f"{field}.{name}: is missing: {why}", field=f"{field}.{name}")
+
+
+def _check_apart(request: MethodCreateRequest) -> None:
+    """Raise Invalid for a keyword of a parameter and an input: the program gets both by their keywords."""
+    inputs = {item.keyword for item in request.inputs}
+    for number, parameter in enumerate(request.parameters):
+        if parameter.keyword in inputs:
+            field = f"parameters.{number}.keyword"
+            raise Invalid(f"{field}: {parameter.keyword!r} is also the keyword of an input", field=field)
+
+
+def _check_name(implementation: MethodImplementation) -> None:
+    """Raise Invalid for a function or a rubric whose name has no module: it could never be found."""
+    field = _IMPLEMENTATIONS[implementation.kind]
+    program = getattr(implementation, field)
+    name = getattr(program, "fullyQualifiedName", None)
+    if name is not None and not _QUALIFIED.fullmatch(name):
+        field = f"implementation.{field}.fullyQualifiedName"
+        raise Invalid(
+            f"{field}: should be a name with its module, such as package.module.name, and is {name[:80]!r}",
+            field=field,
+        )
+
+
+def _check_notebook(module: Module, path: str) -> None:
+    paths = [artifact.path for artifact in module.artifacts]
+    if path not in paths:
+        field = "implementation.jupyterNotebook.notebookPath"
+        known = ", ".join(sorted(path for path in paths if path.endswith(".ipynb"))[:_MOST_NAMED])
+        there_are = f"its notebooks are {known}" if known else "it has no notebook"
+        raise Invalid(f"{field}: Module {module.id} has no file {path[:80]!r}; {there_are}", field=field)
 
 
 def _check_distinct(names: Sequence[str], field: str) -> None:

@@ -9,11 +9,12 @@ from steelyard.schema.base import SchemaModel
 from steelyard.schema.bounds import FEW, FreeForm, Id, Word
 from steelyard.schema.concern import ConcernFields
 from steelyard.schema.family import FamilyFields
+from steelyard.schema.ids import UUID4_PATTERN
 from steelyard.schema.method import MethodFields
 from steelyard.schema.pipeline import PipelineFields
 from steelyard.schema.requests.base import CreateRequest, EntityReference, Name
 
-_UUID4 = Annotated[str, Field(pattern="^[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}$", max_length=32)]
+_UUID4 = Annotated[str, Field(pattern=UUID4_PATTERN, max_length=32)]
 
 
 class AnalysisRequestScope(SchemaModel):
