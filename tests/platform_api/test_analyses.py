@@ -10,7 +10,14 @@ from steelyard.api.settings import ApiSettings
 from steelyard.schema.ids import namespaced_id
 from steelyard.schema.names import place
 from steelyard.types import Json
-from tests.platform_api.test_collection import METHOD, OUTPUTS, a_method, a_service, an_analysis
+from tests.platform_api.test_collection import (
+    METHOD,
+    OUTPUTS,
+    a_method,
+    a_service,
+    an_analysis,
+    an_evaluation,
+)
 from tests.platform_api.world import World, dataset, grant, make_world, md5, model, service
 
 BAD_METHODS: dict[str, tuple[Json, str]] = {
@@ -107,6 +114,22 @@ async def test_an_input_of_another_kind_is_called_what_it_is(world: World) -> No
         refused = await client.post("/safetycases", json={"account": account, **body, "inputs": inputs})
         assert refused.status_code == 422
         assert refused.json()["detail"] == f"inputs.0.entity: {said}"
+
+
+async def test_the_scope_is_that_of_its_evaluation(world: World) -> None:
+    output = {"kind": "SafetyCase", "safetyCase": OUTPUTS["SafetyCase"]}
+    method = await world.created("methods", **{**METHOD, "scope": "Evaluation", "inputs": []}, output=output)
+    evaluation, other = await an_evaluation(world), await an_evaluation(world)
+    service = evaluation["inferenceSession"]["inferenceService"]["id"]
+    own = {"evaluation": evaluation["id"], "dataset": evaluation["dataset"], "inferenceService": service}
+    body = {"account": "acme", "method": method["id"]}
+    assert (await world.admin.post("/safetycases", json={**body, "scope": own})).status_code == 200
+    for name, id in (
+        ("dataset", other["dataset"]),
+        ("inferenceService", other["inferenceSession"]["inferenceService"]["id"]),
+    ):
+        refused = await world.admin.post("/safetycases", json={**body, "scope": {**own, name: id}})
+        assert (refused.status_code, refused.json()["field"]) == (422, f"scope.{name}")
 
 
 async def test_a_method_makes_what_it_says_and_nothing_else(world: World) -> None:

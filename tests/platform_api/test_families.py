@@ -122,7 +122,7 @@ async def test_a_requirement_keeps_the_id_that_a_tag_stood_for(world: World) -> 
 
 
 async def test_a_notebook_keeps_the_id_that_a_tag_stood_for(world: World) -> None:
-    module = await a_module(world)
+    module = await world.created("modules", name="m", artifacts=[{"path": "n.ipynb"}])
     notebook = {"notebookModule": await tagged(world, "Module", module), "notebookPath": "n.ipynb"}
     implementation = {"kind": "JupyterNotebook", "jupyterNotebook": notebook}
     fields = {**METHOD, "implementation": implementation, "output": OUTPUT}

@@ -80,11 +80,8 @@ def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:
 def _object_text(model: type[BaseModel] | None, path: Sequence[int | str]) -> str:
     """Return what should be where something else than an object stands."""
     names = sorted(_fields_at(model, path)) if model is not None else []
-    return (
-        f"should be an object with fields such as {', '.join(names[:_MOST_NAMED])}"
-        if names
-        else "should be an object"
-    )
+    with_fields = f" with fields such as {', '.join(names[:_MOST_NAMED])}" if names else ""
+    return f"should be an object{with_fields}"
 
 
 def joined(messages: Sequence[str]) -> str:

@@ -78,7 +78,17 @@ async def _check_scope(
         if (id := getattr(request.scope, name)) is not None:
             entity = await resolve(context, kind, id, f"scope.{name}")
             service = entity if isinstance(entity, InferenceService) else service
+            if isinstance(entity, Evaluation):
+                _check_evaluation(request, entity)
     return service
+
+
+def _check_evaluation(request: AnalysisCreateRequest, evaluation: Evaluation) -> None:
+    """Raise Invalid where the scope names something else than its evaluation: scores would be another service's."""
+    own = {"dataset": evaluation.dataset, "inferenceService": evaluation.inferenceSession.inferenceService.id}
+    for name, id in own.items():
+        if getattr(request.scope, name) not in {None, id}:
+            raise Invalid(f"scope.{name}: should be that of the evaluation, {id}", field=f"scope.{name}")
 
 
 def _check_arguments(request: AnalysisCreateRequest, method: Method) -> None:
