@@ -85,7 +85,7 @@ planted: setup  ## planted bugs that named tests must find
 # Universal: one lock for every Python from 3.11 on, whichever of them makes it.
 COMPILE = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
 lock: .venv/bin/uv  ## lock the dependencies anew
-	$(COMPILE) pyproject.toml --extra local --extra hub --extra kafka --extra mongodb --extra postgresql --extra otel --extra openlineage --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra local --extra analysis --extra hub --extra kafka --extra mongodb --extra postgresql --extra otel --extra openlineage --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
 	$(COMPILE) pyproject.toml --extra ray -c requirements/dev.txt -o requirements/ray.txt
 	$(COMPILE) pyproject.toml tests/engines/notebooks/nbclient.in --extra local --extra notebook -c requirements/dev.txt -o tests/engines/notebooks/notebooks.txt

@@ -20,6 +20,7 @@ from steelyard.client import AsyncClient, Client
 EXPORTED = ()
 """Stands for the names of the module's `__all__`."""
 PUBLIC: Mapping[str, tuple[str, ...]] = {
+    "steelyard.analysis": EXPORTED,
     "steelyard.broker.open": ("open_log",),
     "steelyard.cli.demo.digits": ("make",),
     "steelyard.client": EXPORTED,

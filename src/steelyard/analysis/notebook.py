@@ -1,0 +1,91 @@
+"""Methods that are a Jupyter notebook: its cells are run anew, and their outputs become the page `index.html`.
+
+As with dyff-audit, the page shows texts and outputs, and no code. Unlike there, it asks nothing of the network.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from steelyard.analysis.context import AnalysisContext
+from steelyard.analysis.errors import METHOD_FAILED, AnalysisFailed, method_missing
+from steelyard.schema.method import MethodImplementationJupyterNotebook
+
+PAGE = "index.html"
+MOST_PRINTED = 16 << 20
+"""Characters that cells may print onto the page."""
+_KERNEL = "python3"
+"""Kernel of this interpreter; a notebook may name one of its author's machine."""
+_NO_NETWORK = (
+    "{% extends 'lab/index.html.j2' %}"
+    "{% block html_head_js %}{% endblock %}"
+    "{% block html_head_js_mathjax %}{% endblock %}"
+    "{% block html_head_js_mermaidjs %}{% endblock %}"
+    "{% block jupyter_widgets %}{% endblock %}"
+)
+"""Jupyter's own template without the scripts that a browser would load from elsewhere."""
+
+
+def run_notebook(
+    context: AnalysisContext, notebook: MethodImplementationJupyterNotebook, module: Path
+) -> None:
+    """Run the notebook of the module's folder, and write its page. Raises AnalysisFailed."""
+    path = _path(notebook, module)
+    try:
+        # Typed in some of their versions alone.
+        nbclient: Any = import_module("nbclient")
+        nbconvert: Any = import_module("nbconvert")
+        nbformat: Any = import_module("nbformat")
+    except ImportError as error:
+        message = (
+            f"notebooks need the extra analysis: pip install 'steelyard[analysis]' ({error.name} is missing)"
+        )
+        raise AnalysisFailed("NotImplemented", message) from error
+
+    class Client(nbclient.NotebookClient):  # type: ignore[misc]
+        """A client that prints what cells print, as they do."""
+
+        printed = 0
+
+        def output(self, outs: list[Any], msg: dict[str, Any], display_id: str, cell_index: int) -> Any:
+            if msg["msg_type"] != "stream":
+                return super().output(outs, msg, display_id, cell_index)
+            text = msg["content"]["text"]
+            print(text, end="", flush=True)
+            self.printed += len(text)
+            # The notebook is in memory until its page is written.
+            return super().output(outs, msg, display_id, cell_index) if self.printed <= MOST_PRINTED else None
+
+    try:
+        content = nbformat.read(path, as_version=4)
+    except Exception as error:  # of many kinds, for a file that is no notebook
+        raise method_missing(f"notebook {notebook.notebookPath!r}: cannot be read: {error}") from error
+    for cell in content.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    client = Client(
+        content, kernel_name=_KERNEL, timeout=None, resources={"metadata": {"path": str(Path.cwd())}}
+    )
+    try:
+        client.execute()
+    except nbclient.exceptions.CellExecutionError as error:
+        print(error, flush=True)
+        raise AnalysisFailed(METHOD_FAILED, f"{error.ename}: {error.evalue}", permanent=False) from error
+    except nbclient.exceptions.DeadKernelError as error:
+        message = "the notebook's kernel ended by itself, perhaps because there was no memory left"
+        raise AnalysisFailed(METHOD_FAILED, message, permanent=False) from error
+    exporter = nbconvert.HTMLExporter(
+        raw_template=_NO_NETWORK, exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True
+    )
+    title = content.metadata.get("title", path.stem)
+    page, _ = exporter.from_notebook_node(content, {"metadata": {"name": title}})
+    (context.output / PAGE).write_text(page, encoding="utf-8")
+
+
+def _path(notebook: MethodImplementationJupyterNotebook, module: Path) -> Path:
+    path = (module / notebook.notebookPath).resolve()
+    if not path.is_relative_to(module.resolve()) or not path.is_file():
+        raise method_missing(
+            f"notebook {notebook.notebookPath!r}: there is no such file in the module {notebook.notebookModule}"
+        )
+    return path

@@ -1,0 +1,177 @@
+"""The process of a method: started with nothing but what it is given, its output read as it comes, ended with all that
+it has started.
+
+What it prints is bounded: beyond the bound, only the last lines are kept, which say how it ended.
+"""
+
+import asyncio
+import ctypes
+import os
+import re
+import secrets
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+PRINTED_BYTES = 8 << 20
+"""Bytes of a method's output that go to the log as they come."""
+LAST_BYTES = 64 << 10
+"""Bytes at the end of a longer output that go to the log as well."""
+LINE_BYTES = 8 << 10
+"""Bytes of a line; a longer one is cut into several."""
+END_SECONDS = 10.0
+"""Seconds for which the rest of the output is read after the process has ended."""
+MARK = "STEELYARD_ANALYSIS_PROCESS"
+"""Environment variable by which the processes are found that a method has left behind."""
+_PIECE = 64 << 10
+_LINE_COST = 64
+"""Bytes that a line of the log has besides its text, about."""
+_ESCAPES = re.compile(r"\x1B(?:[@-Z\\-_]|\[[0-?]*[ -/]*[@-~])")
+_PR_SET_DUMPABLE, _PR_SET_PDEATHSIG = 4, 1
+Write = Callable[[str], None]
+
+
+async def run_process(
+    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, write: Write
+) -> int:
+    """Run a program of this interpreter to its end, and return its status; a negative one is that of a signal.
+
+    Each line that it prints is passed to `write`. Whatever it has started ends with it, also when this is cancelled.
+    """
+    mark = secrets.token_hex(16)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-P", "-u", "-X", "faulthandler", *arguments),
+        cwd=folder,
+        env={**environment, MARK: mark},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        # Of its own, so that it can be ended with what it starts; uvloop knows no groups.
+        start_new_session=True,
+    )
+    lines = Lines(write)
+    reading = asyncio.create_task(_read(process, lines))
+    try:
+        return await process.wait()
+    finally:
+        await asyncio.shield(_end(process, mark, reading))
+        lines.close()
+
+
+async def _end(process: asyncio.subprocess.Process, mark: str, reading: "asyncio.Task[None]") -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await asyncio.to_thread(end_marked, mark)
+    await process.wait()
+    # A process that hid from the search may hold the pipe open for ever.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(END_SECONDS):
+            await asyncio.shield(reading)
+    reading.cancel()
+
+
+async def _read(process: asyncio.subprocess.Process, lines: "Lines") -> None:
+    assert process.stdout is not None
+    while piece := await process.stdout.read(_PIECE):
+        lines.add(piece)
+
+
+@dataclass
+class Lines:
+    """Bounded output of a process, passed on line by line."""
+
+    write: Write
+    _begun: bytes = b""
+    _printed: int = 0
+    _last: bytes = b""
+    _left_out: int = 0
+
+    def add(self, piece: bytes) -> None:
+        """Take a piece of output, which may end within a line."""
+        if self._printed >= PRINTED_BYTES:
+            # No line by line any more: a method that prints for ever must not take the step's time as well.
+            self._last += piece
+            self._left_out += max(len(self._last) - LAST_BYTES, 0)
+            self._last = self._last[-LAST_BYTES:]
+            return
+        *whole, rest = (self._begun + piece).split(b"\n")
+        for line in whole:
+            self._line(line)
+        cut = len(rest) - len(rest) % LINE_BYTES
+        self._begun = rest[cut:]
+        if cut:
+            self._line(rest[:cut])
+
+    def close(self) -> None:
+        """Write what is left: a last line without its end, and the end of a long output."""
+        if self._begun:
+            self._line(self._begun)
+            self._begun = b""
+        if self._left_out:
+            self.write(f"[{self._left_out} bytes of output are left out here]")
+        if self._last:
+            for line in self._last.removesuffix(b"\n").split(b"\n"):
+                self._line(line)
+        self._last = b""
+
+    def _line(self, line: bytes) -> None:
+        for begin in range(0, max(len(line), 1), LINE_BYTES):
+            piece = line[begin : begin + LINE_BYTES]
+            self._printed += len(piece) + _LINE_COST
+            # A progress bar goes back to the beginning of its line: the last state of it says everything.
+            self.write(_ESCAPES.sub("", piece.decode(errors="replace")).rstrip("\r").rpartition("\r")[2])
+
+
+def end_marked(mark: str) -> None:
+    """End all processes whose environment has the mark; kernels of Jupyter leave their parent's group."""
+    wanted = f"{MARK}={mark}".encode()
+    # One that is just being started may be missed by one search.
+    for _ in range(100):
+        marked = [pid for pid in _processes() if pid != os.getpid() and wanted in _environment(pid)]
+        if not marked:
+            return
+        for pid in marked:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def end_with_parent() -> None:
+    """Have this process killed when its parent ends, however that ends."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hide_environment() -> None:
+    """Keep other processes of this user from reading this one's environment and memory, where credentials lie.
+
+    A process of the administrator can read them still.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def status_text(status: int) -> str:
+    """Return how a process ended, in words."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    return f"{name}, perhaps because there was no memory left" if name == "SIGKILL" else name
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # it is another user's, or has ended
+        return b""

@@ -1,0 +1,107 @@
+"""Methods that are a rubric: every answer of the input `predictions` scored by the row of `task_data` that it answers.
+
+A rubric is one of ours (`docs/rubrics.md`), or has `apply(task_data, predictions)`, as those of dyff-audit.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from steelyard.analysis.context import AnalysisContext
+from steelyard.analysis.errors import AnalysisFailed, method_missing
+from steelyard.analysis.importing import find
+from steelyard.analysis.tables import PART, declared_schema, write_rows
+from steelyard.report.answers import Questions, make_view, read_answers
+from steelyard.report.results import Rubric
+from steelyard.report.rubrics import GROUP, find_rubric
+from steelyard.report.rubrics.find import installed
+from steelyard.report.status import COLUMN as STATUS
+from steelyard.report.status import with_resolved_status
+from steelyard.schema.method import ForeignMethod
+
+TASK_DATA, PREDICTIONS = "task_data", "predictions"
+_ORIGINALS = "dyff.audit.scoring."
+"""Package in which dyff-audit looks for rubrics of short names."""
+
+
+def known_rubrics(reference: str) -> tuple[EntryPoint, ...]:
+    """Return the installed rubrics and the class of the modules that `reference` names by its full name.
+
+    Raises AnalysisFailed where there is neither.
+    """
+    name = reference.partition("?")[0]
+    there = installed()
+    if any(point.name == name for point in there):
+        return there
+    if "." not in name:
+        return there
+    kind = find(name, "rubric")
+    if not dataclasses.is_dataclass(kind) or not callable(getattr(kind, "score", None)):
+        raise method_missing(f"rubric {name!r}: should be a dataclass with the methods of a rubric")
+    module, _, member = name.rpartition(".")
+    return (*there, EntryPoint(name, f"{module}:{member}", GROUP))
+
+
+def run_rubric(context: AnalysisContext, method: ForeignMethod, name: str) -> None:
+    """Score every row of the predictions, and write the columns that the measurement declares."""
+    if method.output.measurement is None:
+        raise AnalysisFailed("BadRequest", "spec.method.output: should be a measurement, for a rubric")
+    for keyword in (TASK_DATA, PREDICTIONS):
+        if keyword not in context.inputs:
+            raise AnalysisFailed(
+                "BadRequest", f"spec.inputs: a rubric needs the input {keyword}, which is missing"
+            )
+    schema = declared_schema(method.output.measurement.schema_.arrowSchema)
+    rows = _applied(context, name)
+    if rows is None:
+        arguments = "&".join(
+            f"{quote(key, '')}={quote(value, '')}" for key, value in context.arguments.items()
+        )
+        rows = _scored(context, find_rubric(f"{name}?{arguments}", known_rubrics(name)), schema)
+    print(f"wrote {write_rows(rows, schema, context.output / PART)} rows", flush=True)
+
+
+def _applied(context: AnalysisContext, name: str) -> Any:
+    """Return the rows of a rubric with `apply`; None for one of ours."""
+    if any(point.name == name for point in installed()):
+        return None
+    try:
+        kind = find(name, "rubric")
+    except AnalysisFailed as error:
+        try:
+            kind = find(_ORIGINALS + name, "rubric")
+        except (AnalysisFailed, ImportError):
+            raise error from None
+    if not callable(getattr(kind, "apply", None)):
+        return None
+    if context.arguments:
+        raise AnalysisFailed("BadRequest", f"spec.arguments: rubric {name} takes none")
+    return kind().apply(context.dataset(TASK_DATA), context.dataset(PREDICTIONS))
+
+
+def _scored(context: AnalysisContext, rubric: Rubric, schema: pa.Schema) -> Iterator[pa.Table]:
+    identity = make_view(None)
+    questions = Questions(sorted(context.folder(TASK_DATA).glob("*.parquet")), rubric.columns, identity)
+    own = [field for field in rubric.scores if field.name != STATUS]
+    keys = [("_index_", pa.int64()), ("_replication_", pa.string()), (STATUS, pa.string())]
+    whole = pa.schema([*(pa.field(name, kind) for name, kind in keys), *own])
+    if missing := [name for name in schema.names if name not in whole.names]:
+        raise method_missing(
+            f"the rubric has no column {', '.join(missing)}, which the measurement declares; "
+            f"it has {', '.join(whole.names)}"
+        )
+    for path in sorted(context.folder(PREDICTIONS).glob("*.parquet")):
+        for answers in read_answers(path, questions, identity):
+            rows = [
+                {
+                    "_index_": answer.index,
+                    "_replication_": answer.replication,
+                    **with_resolved_status(rubric, answer, rubric.score(answer)),
+                }
+                for answer in answers
+            ]
+            yield pa.Table.from_pylist(rows, whole).select(schema.names)

@@ -1,0 +1,102 @@
+"""Runs an analysis: brings its inputs, runs its method in a process of its own, checks the output and publishes it.
+
+The step `run_analysis` calls it; nothing here knows a resource or a Job.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from steelyard.analysis.child import DONE
+from steelyard.analysis.errors import METHOD_FAILED, AnalysisFailed
+from steelyard.analysis.fetch import fetch_input, fetch_module
+from steelyard.analysis.outputs import checked_outputs
+from steelyard.analysis.process import Write, run_process, status_text
+from steelyard.analysis.publish import clear, is_published, publish
+from steelyard.analysis.tables import declared_schema
+from steelyard.analysis.workspace import Workspace, write_config
+from steelyard.evaluation.epoch import claim
+from steelyard.schema.analysis import AnalysisFields
+from steelyard.storage.store import Store
+
+CHILD = "steelyard.analysis.child"
+Progress = Callable[[int, str], Awaitable[None]]
+"""Function that is told how many of the three stages are done, and what is being done."""
+STAGES = 3
+_OUTCOME_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Request:
+    """Request for an analysis: its fields, and the stores of its inputs and modules by their ids."""
+
+    id: str
+    account: str
+    fields: AnalysisFields
+    inputs: Mapping[str, Store]
+    modules: Mapping[str, Store]
+    output: Store
+    epoch: str
+
+
+async def run_analysis(request: Request, write: Write, progress: Progress) -> str:
+    """Run the analysis, and return what it has made in a sentence; `write` gets each line that the method prints.
+
+    Raises AnalysisFailed, and Fenced where a later attempt has begun.
+    """
+    if request.fields.method.output.measurement is not None:
+        declared_schema(request.fields.method.output.measurement.schema_.arrowSchema)
+    epoch = await claim(request.output, request.epoch)
+    if await is_published(request.output):
+        return "an earlier attempt has published the output"
+    await clear(request.output, epoch)
+    # The method may leave folders that nobody may enter.
+    with tempfile.TemporaryDirectory(prefix="analysis-", ignore_cleanup_errors=True) as folder:
+        workspace = Workspace(Path(folder), request.id)
+        workspace.prepare()
+        await progress(0, "fetching")
+        await _fetch(request, workspace)
+        write_config(workspace.config, request.id, request.account, request.fields)
+        await progress(1, "running the method")
+        await run_program(CHILD, workspace, list(request.modules), write)
+        await progress(2, "publishing")
+        outputs = await asyncio.to_thread(checked_outputs, workspace, request.fields)
+        manifest = await publish(request.id, outputs, epoch)
+    made = f"{manifest.rows} rows" if manifest.rows is not None else "a page"
+    return f"the method has made {made}"
+
+
+async def run_program(program: str, workspace: Workspace, modules: list[str], write: Write) -> None:
+    """Run a program of this package in the workspace. Raises AnalysisFailed with what its outcome file says."""
+    environment = workspace.environment(modules)
+    status = await run_process(["-m", program], environment, workspace.home, write)
+    outcome = _outcome(workspace.outcome)
+    if outcome is None:
+        message = f"the method has ended its process before it was done: {status_text(status)}"
+        raise AnalysisFailed(METHOD_FAILED, message, permanent=False)
+    if outcome.code != DONE:
+        raise outcome
+
+
+def _outcome(path: Path) -> AnalysisFailed | None:
+    """Return what the process has written about its end; None where it has written nothing that can be read."""
+    try:
+        if path.is_symlink() or path.stat().st_size > _OUTCOME_BYTES:
+            return None
+        content = orjson.loads(path.read_bytes())
+        return AnalysisFailed(
+            str(content["code"]), str(content["message"]), permanent=bool(content["permanent"])
+        )
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+async def _fetch(request: Request, workspace: Workspace) -> None:
+    for id, store in request.modules.items():
+        await fetch_module(store, workspace.folder(id))
+    for id, store in request.inputs.items():
+        await fetch_input(store, workspace.folder(id))

@@ -1,0 +1,65 @@
+"""Tests of the bounded output of a method's process, and of its end."""
+
+from pathlib import Path
+
+from steelyard.analysis.process import LAST_BYTES, LINE_BYTES, PRINTED_BYTES, Lines, run_process, status_text
+
+
+def test_lines_are_passed_on_as_they_come() -> None:
+    lines: list[str] = []
+    output = Lines(lines.append)
+    output.add(b"one\ntw")
+    assert lines == ["one"]
+    output.add(b"o\n\xff\x1b[31mred\x1b[0m\r\n10 %\r20 %")
+    output.close()
+    assert lines == ["one", "two", "\ufffdred", "20 %"]
+
+
+def test_a_line_without_end_is_cut() -> None:
+    lines: list[str] = []
+    output = Lines(lines.append)
+    for _ in range(10):
+        output.add(b"x" * LINE_BYTES)
+        assert len(output._begun) <= LINE_BYTES
+    output.close()
+    assert lines == ["x" * LINE_BYTES] * 10
+
+
+def test_of_a_long_output_the_beginning_and_the_end_are_kept() -> None:
+    lines: list[str] = []
+    output = Lines(lines.append)
+    for number in range(20):
+        output.add(f"{number} ".encode() + b"x\n" * (1 << 20))
+    output.add(b"the last line\n")
+    output.close()
+    assert lines[0] == "0 x"
+    assert lines[-1] == "the last line"
+    assert sum(map(len, lines)) < PRINTED_BYTES + 2 * LAST_BYTES
+    assert any("bytes of output are left out here" in line for line in lines)
+
+
+async def test_a_process_gets_its_environment_alone(tmp_path: Path) -> None:
+    lines: list[str] = []
+    code = "import os; print(sorted(name for name in os.environ if not name.startswith('LC_')), os.getcwd())"
+    assert await run_process(["-c", code], {"PATH": "/bin"}, tmp_path, lines.append) == 0
+    assert lines == [f"['PATH', 'STEELYARD_ANALYSIS_PROCESS'] {tmp_path}"]
+
+
+async def test_a_flood_of_output_takes_no_memory(tmp_path: Path) -> None:
+    count = 0
+
+    def write(line: str) -> None:
+        nonlocal count
+        count += len(line)
+
+    code = "import sys; [sys.stdout.write('x' * (1 << 20)) for _ in range(256)]; sys.exit(3)"
+    assert await run_process(["-c", code], {}, tmp_path, write) == 3
+    assert count < PRINTED_BYTES + 2 * LAST_BYTES
+
+
+def test_ends_are_told_in_words() -> None:
+    assert [status_text(status) for status in (3, -11, -9)] == [
+        "exit status 3",
+        "SIGSEGV",
+        "SIGKILL, perhaps because there was no memory left",
+    ]

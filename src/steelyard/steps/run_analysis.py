@@ -1,0 +1,53 @@
+"""The step that runs the method of a measurement or a safety case, and publishes what it makes.
+
+`python -m steelyard.steps.run_analysis --config FILE`, as the `<name>-run-aN` Job of an Analysis.
+"""
+
+from collections.abc import Sequence
+
+from steelyard.analysis.errors import METHOD_FAILED, AnalysisFailed
+from steelyard.analysis.process import hide_environment
+from steelyard.analysis.run import STAGES, Request, run_analysis
+from steelyard.evaluation.errors import Fenced
+from steelyard.schema.dependencies import modules_of
+from steelyard.schema.resources import AnalysisResourceSpec
+from steelyard.schema.steps import StepConfig
+from steelyard.steps.common import Log, StepFailed, run_step
+from steelyard.steps.progress import Progress
+from steelyard.steps.volume import input_store, opened, spec_of
+
+TRIES = 2
+"""Attempts of a method that fails: what it failed for may have passed, such as a want of memory."""
+
+
+async def main(config: StepConfig, log: Log) -> str:
+    spec = spec_of(config, AnalysisResourceSpec)
+    output = opened(spec.storage.output, "spec.storage.output")
+    progress = Progress(output, "stages", STAGES)
+    request = Request(
+        id=spec.id,
+        account=spec.account,
+        fields=spec,
+        inputs={id: input_store(spec.storage.inputs, id) for id in _inputs(spec)},
+        modules={id: input_store(spec.storage.inputs, id) for id in modules_of(spec.method)},
+        output=output,
+        epoch=config.epoch,
+    )
+    try:
+        made = await run_analysis(request, lambda line: log.info(line, source="method"), progress.report)
+    except AnalysisFailed as error:
+        permanent = error.permanent or (error.code == METHOD_FAILED and config.attempt >= TRIES)
+        raise StepFailed(error.code, error.message, permanent=permanent) from error
+    except Fenced as error:
+        raise StepFailed(error.code, str(error), permanent=error.permanent) from error
+    await progress.report(STAGES, made, last=True)
+    return made
+
+
+def _inputs(spec: AnalysisResourceSpec) -> Sequence[str]:
+    return tuple(dict.fromkeys(item.entity for item in spec.inputs))
+
+
+if __name__ == "__main__":
+    hide_environment()
+    run_step(main, "run_analysis")
