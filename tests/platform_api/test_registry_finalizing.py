@@ -1,13 +1,16 @@
 """Finalizing an artifact: only what is whole is taken, and from then on nothing changes it."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
+from steelyard.storage.store import Store
 from tests.platform_api.published import Laboratory, laboratory
 from tests.platform_api.registry import MANIFEST, Registry, code, digest_of
-from tests.platform_api.world import World
+from tests.platform_api.world import World, make_engines, make_world
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +101,104 @@ async def test_a_push_that_began_before_finalize_changes_nothing_after_it(world:
     assert [answer.status_code for answer in answers] == [200]
     assert (await world.admin.get(f"{path}/manifests/latest")).content == manifests[0]
     assert code(await world.admin.get(f"{path}/blobs/{digest}")) == (404, "BLOB_UNKNOWN")
+
+
+class Suspended:
+    """A store at which something else happens right before the next write, as if the writer had been suspended."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+        if name not in {"put", "create", "put_file", "create_file", "copy", "delete"}:
+            return method
+
+        async def write(*arguments: Any) -> None:
+            if (meanwhile := self.meanwhile) is not None:
+                self.meanwhile = None
+                await meanwhile()
+            await method(*arguments)
+
+        return write
+
+
+@pytest.mark.parametrize("deleted", ["blob", "manifest", "tag", "upload"])
+async def test_a_deletion_that_began_before_finalize_changes_nothing_after_it(deleted: str) -> None:
+    engines = await make_engines()
+    store = Suspended(engines.store)
+    async with make_world(replace(engines, store=cast(Store, store))) as world:
+        artifact = (await world.created("artifacts"))["id"]
+        path, digest = f"http://api/v2/artifacts/{artifact}", digest_of(b"{}")
+        assert (
+            await world.admin.post(f"{path}/blobs/uploads/?digest={digest}", content=b"{}")
+        ).status_code == 201
+        config = {"mediaType": "application/json", "digest": digest, "size": 2}
+        manifest = json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "config": config}).encode()
+        named = {"Content-Type": MANIFEST}
+        pushed = await world.admin.put(f"{path}/manifests/latest", content=manifest, headers=named)
+        assert pushed.status_code == 201
+        begun = (await world.admin.post(f"{path}/blobs/uploads/")).headers["Location"]
+        addresses = {
+            "blob": f"{path}/blobs/{digest}",
+            "manifest": f"{path}/manifests/{digest_of(manifest)}",
+            "tag": f"{path}/manifests/latest",
+            "upload": f"http://api{begun}",
+        }
+        answers = []
+
+        async def finalize() -> None:
+            answers.append(await world.admin.post(f"/artifacts/{artifact}/finalize"))
+
+        store.meanwhile = finalize
+        late = await world.admin.delete(addresses[deleted])
+        assert [answer.status_code for answer in answers] == [200]
+        if deleted == "upload":
+            assert late.status_code == 204
+        else:
+            assert code(late) == (403, "DENIED")
+        assert (await world.admin.get(addresses["tag"])).content == manifest
+        assert (await world.admin.get(addresses["manifest"])).content == manifest
+        assert (await world.admin.get(addresses["blob"])).content == b"{}"
+    await engines.accounts_database.close()
+
+
+def test_what_was_deleted_before_finalize_is_gone_and_may_be_pushed_again(registry: Registry) -> None:
+    layers = {name: registry.blob(name) for name in (b"kept", b"gone", b"again")}
+    other = registry.manifest(layers[b"gone"])
+    assert registry.push(digest_of(other), other).status_code == 201
+    for path in (f"manifests/{digest_of(other)}", *(f"blobs/{layers[name]}" for name in (b"gone", b"again"))):
+        assert registry.ask("DELETE", path).status_code == 202
+        assert registry.ask("GET", path).status_code == 404
+        assert registry.ask("DELETE", path).status_code == 404
+    manifest = registry.manifest(layers[b"kept"], layers[b"again"])
+    assert code(registry.push("latest", manifest)) == (404, "MANIFEST_BLOB_UNKNOWN")
+    copy = Registry(registry.lab)
+    mount = f"blobs/uploads/?mount={layers[b'again']}&from=artifacts/{registry.id}"
+    assert copy.ask("POST", mount).status_code == 202, "a deleted blob is not mounted"
+    registry.blob(b"again")
+    assert copy.ask("POST", mount).status_code == 201
+    assert registry.push("latest", manifest).status_code == 201
+    assert registry.finalize().status_code == 200
+    for path in (f"manifests/{digest_of(other)}", f"blobs/{layers[b'gone']}"):
+        assert registry.ask("GET", path).status_code == 404
+    assert registry.ask("GET", f"blobs/{layers[b'again']}").content == b"again"
+    kept = sorted(path.name for path in (registry.folder / "blobs").iterdir())
+    wanted = [digest_of(content) for content in (b"kept", b"again", b"{}")]
+    assert kept == sorted(digest.removeprefix("sha256:") for digest in wanted)
+
+
+def test_a_finalize_that_removed_nothing_yet_is_ended_by_its_repeat(registry: Registry) -> None:
+    registry.push("latest", registry.manifest())
+    gone = registry.blob(b"gone")
+    registry.ask("DELETE", f"blobs/{gone}")
+    assert registry.finalize().status_code == 200
+    left = registry.folder / "blobs" / gone.removeprefix("sha256:")
+    assert not left.exists()
+    left.write_bytes(b"gone")  # as it is found where the first request was cut short
+    assert registry.finalize().status_code == 200
+    assert not left.exists()
 
 
 def test_what_is_written_after_the_seal_leads_nowhere(registry: Registry) -> None:

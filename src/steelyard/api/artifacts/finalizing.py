@@ -29,6 +29,8 @@ async def finalize(context: RequestContext) -> Response:
                 raise
     elif entity.status != "Ready":
         raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}")
+    # By a repeat as well: the first may have been cut short.
+    await Repository(entity.id, context.api.platform.store, is_open=False).remove_deleted()
     return value_response(None)
 
 

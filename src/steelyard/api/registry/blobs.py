@@ -20,7 +20,7 @@ async def get(context: RequestContext) -> Response:
     """The blob, or the part of it that `Range` names."""
     repository, digest = await readable(context), context.values["digest"]
     key = repository.blob(digest)
-    size = await repository.size(key)
+    size = await repository.content_size(key)
     if size is None:
         raise BlobUnknown(f"there is no blob {digest}")
     asked = read_range(context.headers.get("range"), size)
@@ -44,10 +44,10 @@ async def delete(context: RequestContext) -> Response:
     """Accepted: the blob is gone."""
     repository, digest = await writable(context), context.values["digest"]
     key = repository.blob(digest)
-    if not await repository.has(key):
+    if not await repository.holds(key):
         raise BlobUnknown(f"there is no blob {digest}")
     await repository.check_open()
-    await repository.store.delete(key)
+    await repository.delete(key)
     return Response(status_code=202)
 
 

@@ -6,7 +6,7 @@ so a crash leaves no tag without its manifest.
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import quote
@@ -29,6 +29,7 @@ from steelyard.api.registry.repository import (
     MOST_MANIFESTS,
     MOST_TAGS,
     Repository,
+    Seal,
     readable,
     writable,
 )
@@ -71,10 +72,11 @@ async def put(context: RequestContext) -> Response:
     )
     if not _MEDIA.fullmatch(media):
         raise ManifestInvalid("Content-Type: should be the media type of the manifest")
-    await _check_content(repository, manifest)
+    await _check_content(repository, manifest, await repository.deleted())
     await _check_room(repository, digest, reference if named else None)
     await repository.check_open()
     await repository.store.put(repository.manifest(digest), media.encode() + b"\n" + content)
+    await repository.restore(repository.manifest(digest))
     if named:
         await repository.store.put(key, digest.encode())
     headers = {"Location": f"{repository.path}/manifests/{digest}", "Docker-Content-Digest": digest}
@@ -85,7 +87,7 @@ async def _check_room(repository: Repository, digest: str, tag: str | None) -> N
     """Raise TooMany for a tag or a manifest beyond those that a repository may have."""
     if tag is not None and len(tags := await repository.tags()) >= MOST_TAGS and tag not in tags:
         raise TooMany(f"the artifact has {MOST_TAGS} tags, and no more are allowed")
-    if await repository.has(repository.manifest(digest)):
+    if await repository.has(repository.manifest(digest)):  # perhaps deleted: it counts nevertheless
         return
     if len([manifest async for manifest in repository.manifests()]) >= MOST_MANIFESTS:
         raise TooMany(f"the artifact has {MOST_MANIFESTS} manifests, and no more are allowed")
@@ -97,14 +99,14 @@ async def delete(context: RequestContext) -> Response:
     digest = await digest_of(repository, reference)
     await repository.check_open()
     if ":" not in reference:
-        await repository.store.delete(repository.tag(reference))
+        await repository.delete_tag(reference)
         return Response(status_code=202)
-    if not await repository.has(repository.manifest(digest)):
+    if not await repository.holds(repository.manifest(digest)):
         raise ManifestUnknown(f"there is no manifest {reference}")
     for tag in await repository.tags():
         if await digest_of(repository, tag) == digest:
-            await repository.store.delete(repository.tag(tag))
-    await repository.store.delete(repository.manifest(digest))
+            await repository.delete_tag(tag)
+    await repository.delete(repository.manifest(digest))
     return Response(status_code=202)
 
 
@@ -132,22 +134,26 @@ async def missing(repository: Repository) -> str | None:
         unfinished = len(await repository.unfinished())
         uploads = f", and {unfinished} upload{'s have' if unfinished > 1 else ' has'} begun and not ended"
         return f"the push is not finished: the repository has no tag{uploads if unfinished else ''}"
+    deleted = await repository.deleted()
     try:
         for tag in tags:  # a manifest may have been deleted while its tag was being written
-            if not await repository.has(repository.manifest(await digest_of(repository, tag))):
+            key = repository.manifest(await digest_of(repository, tag))
+            if key in deleted or not await repository.has(key):
                 return f"tag {tag} leads to a manifest that is not there"
         async for digest in repository.manifests():
-            await _check_content(repository, _parsed((await _read(repository, digest))[1]))
+            if repository.manifest(digest) not in deleted:
+                await _check_content(repository, _parsed((await _read(repository, digest))[1]), deleted)
     except (ManifestBlobUnknown, ManifestUnknown) as error:
         return error.detail
     return None
 
 
 async def seal(repository: Repository) -> Repository:
-    """Seal the tags as they are, and return the repository with these. A seal that is there already stays."""
+    """Seal the content as it is, and return the repository with it. A seal that is there already stays."""
     tags = {tag: await digest_of(repository, tag) for tag in await repository.tags()}
+    content = Seal(tags, sorted(await repository.deleted()))
     with suppress(ObjectExists):  # of another request that finalizes, or of one that was cut short
-        await repository.store.create(repository.seal, orjson.dumps(tags))
+        await repository.store.create(repository.seal, content.dump_json())
     return replace(repository, is_open=False)
 
 
@@ -158,9 +164,9 @@ async def digest_of(repository: Repository, reference: str) -> str:
         return reference
     key = repository.tag(reference)
     if not repository.is_open and (sealed := await repository.sealed()) is not None:
-        if reference not in sealed:
+        if reference not in sealed.tags:
             raise ManifestUnknown(f"there is no tag {reference}")
-        return sealed[reference]
+        return sealed.tags[reference]
     try:
         return (await repository.store.get(key)).decode()
     except ObjectMissing as error:
@@ -169,8 +175,11 @@ async def digest_of(repository: Repository, reference: str) -> str:
 
 async def _read(repository: Repository, digest: str) -> tuple[str, bytes]:
     """Return media type and bytes. Raises ManifestUnknown."""
+    key = repository.manifest(digest)
     try:
-        media, _, content = (await repository.store.get(repository.manifest(digest))).partition(b"\n")
+        if await repository.is_deleted(key):
+            raise ManifestUnknown(f"there is no manifest {digest}")
+        media, _, content = (await repository.store.get(key)).partition(b"\n")
     except ObjectMissing as error:
         raise ManifestUnknown(f"there is no manifest {digest}") from error
     return media.decode(), content
@@ -186,13 +195,19 @@ def _parsed(content: bytes) -> dict[str, object]:
     return manifest
 
 
-async def _check_content(repository: Repository, manifest: dict[str, object]) -> None:
+async def _check_content(
+    repository: Repository, manifest: dict[str, object], deleted: Collection[str]
+) -> None:
     """Raise ManifestBlobUnknown if something is missing that the manifest names, ManifestInvalid, DigestInvalid."""
+
+    async def has(key: str) -> bool:
+        return key not in deleted and await repository.has(key)
+
     for digest in dict.fromkeys(_digests(manifest, "layers")) | dict.fromkeys(_digests(manifest, "config")):
-        if not await repository.has(repository.blob(digest)):
+        if not await has(repository.blob(digest)):
             raise ManifestBlobUnknown(f"the manifest names blob {digest}, which is not there")
     for digest in dict.fromkeys(_digests(manifest, "manifests")):
-        if not await repository.has(repository.manifest(digest)):
+        if not await has(repository.manifest(digest)):
             raise ManifestBlobUnknown(f"the index names manifest {digest}, which is not there")
 
 

@@ -3,13 +3,17 @@
 `ociartifacts/<id>/` holds `blobs/<hex>`, `manifests/<hex>` and `tags/<tag>`. What has not been verified yet is in
 `staging/<id>/`, where the reaper removes it once the artifact is finished or gone.
 
-Finalizing writes `sealed`, create-only: the tags with their digests. From then on they alone count. A push that had
-begun before looks for it right before each of its writes; what it writes in spite of that is content by its digest, to
-which no tag leads.
+Finalizing writes `sealed`, create-only: the tags with their digests, and what is deleted. From then on it alone counts.
+A request that had begun before looks for it right before each of its writes; what it writes in spite of that is content
+by its digest, to which no tag leads, or a mark of a deletion, which nobody reads any more.
+
+So a blob or a manifest is deleted by a mark, `deleted/blobs/<hex>` or `deleted/manifests/<hex>`: stores have no
+conditional delete, and a process that is suspended right before a plain one would act on an artifact that is ready.
+What the seal says was deleted is removed once the artifact is ready.
 """
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -28,9 +32,30 @@ MANIFEST_BYTES = 4 << 20
 MOST_TAGS = 1000
 """Maximum tags of a repository, and of one answer."""
 MOST_MANIFESTS = 10_000
-"""Maximum manifests of a repository, with those that have no tag."""
+"""Maximum manifests of a repository, with those that have no tag or are deleted."""
+_DELETED = "deleted/"
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}")
+
+
+@dataclass(frozen=True)
+class Seal:
+    """Content of an artifact as it was finalized."""
+
+    tags: Mapping[str, str]
+    """Digests by tags."""
+    deleted: Sequence[str] = ()
+    """Keys of the blobs and manifests that were deleted."""
+
+    @classmethod
+    def parse(cls, json: bytes) -> "Seal":
+        content = orjson.loads(json)
+        # Earlier versions wrote the tags alone, of which one may be called `tags`, too.
+        is_whole = isinstance(content.get("tags"), Mapping)
+        return cls(content["tags"], content["deleted"]) if is_whole else cls(content)
+
+    def dump_json(self) -> bytes:
+        return orjson.dumps({"tags": self.tags, "deleted": list(self.deleted)})
 
 
 @dataclass(frozen=True)
@@ -81,23 +106,53 @@ class Repository:
         """Key of the seal."""
         return f"{self._folder}/sealed"
 
-    async def sealed(self) -> Mapping[str, str] | None:
-        """Return the sealed tags with their digests; None where there is no seal."""
+    async def sealed(self) -> Seal | None:
+        """Return what the seal says; None where there is none."""
         try:
-            tags: dict[str, str] = orjson.loads(await self.store.get(self.seal))
+            return Seal.parse(await self.store.get(self.seal))
         except ObjectMissing:
             return None
-        return tags
+
+    async def deleted(self) -> frozenset[str]:
+        """Return the keys of the deleted blobs and manifests, whether they are still in storage or not."""
+        if not self.is_open:
+            sealed = await self.sealed()
+            return frozenset() if sealed is None else frozenset(sealed.deleted)
+        prefix = f"{self._folder}/{_DELETED}"
+        return frozenset(
+            [f"{self._folder}/{info.key.removeprefix(prefix)}" async for info in self.store.list(prefix)]
+        )
+
+    async def delete(self, key: str) -> None:
+        """Mark a blob or a manifest as deleted. Raises Denied if it was sealed before."""
+        await self.store.put(self._mark(key), b"")
+        if (sealed := await self.sealed()) is not None and key not in sealed.deleted:
+            raise self._denied()
+
+    async def delete_tag(self, tag: str) -> None:
+        """Delete a tag. Raises Denied if it was sealed before."""
+        await self.store.delete(self.tag(tag))
+        if (sealed := await self.sealed()) is not None and tag in sealed.tags:
+            raise self._denied()
+
+    async def restore(self, key: str) -> None:
+        """Take the mark from a blob or a manifest that was pushed again."""
+        await self.store.delete(self._mark(key))
+
+    async def remove_deleted(self) -> None:
+        """Remove the blobs and manifests that the seal names as deleted. The artifact is ready."""
+        for key in await self.deleted():
+            await self.store.delete(key)
 
     async def check_open(self) -> None:
         """Raise Denied if the artifact is sealed. A request asks right before it writes: its body may take long."""
         if await self.has(self.seal):
-            raise Denied(f"artifact {self.id} is being finalized, and takes nothing more")
+            raise self._denied()
 
     async def tags(self) -> list[str]:
         """Return all tags, in the order of their characters."""
         if not self.is_open and (sealed := await self.sealed()) is not None:
-            return sorted(sealed)
+            return sorted(sealed.tags)
         prefix = f"{self._folder}/tags/"
         return [info.key.removeprefix(prefix) async for info in self.store.list(prefix)]
 
@@ -112,15 +167,33 @@ class Repository:
         async for info in self.store.list(prefix):
             yield f"sha256:{info.key.removeprefix(prefix)}"
 
-    async def has(self, key: str) -> bool:
-        return await self.size(key) is not None
+    async def holds(self, key: str) -> bool:
+        """Tell whether a blob or a manifest is there, and not deleted."""
+        return await self.content_size(key) is not None
 
-    async def size(self, key: str) -> int | None:
-        """Return the size of an object; None if it is not there."""
+    async def content_size(self, key: str) -> int | None:
+        """Return the size of a blob or a manifest; None if it is not there, or deleted."""
+        return None if await self.is_deleted(key) else await self._size(key)
+
+    async def is_deleted(self, key: str) -> bool:
+        """Tell whether a blob or a manifest has the mark, which counts until the artifact is finalized."""
+        return self.is_open and await self.has(self._mark(key))
+
+    async def has(self, key: str) -> bool:
+        """Tell whether there is an object of this key."""
+        return await self._size(key) is not None
+
+    async def _size(self, key: str) -> int | None:
         try:
             return (await self.store.head(key)).size
         except ObjectMissing:
             return None
+
+    def _denied(self) -> Denied:
+        return Denied(f"artifact {self.id} is being finalized, and takes nothing more")
+
+    def _mark(self, key: str) -> str:
+        return f"{self._folder}/{_DELETED}{key.removeprefix(f'{self._folder}/')}"
 
     @property
     def _folder(self) -> str:

@@ -98,13 +98,15 @@ async def _mounted(context: RequestContext, repository: Repository) -> Response 
         return None
     target = repository.blob(digest)
     try:
-        key = (await readable_other(context, source.removeprefix(_REPOSITORY))).blob(digest)
+        other = await readable_other(context, source.removeprefix(_REPOSITORY))
     except ApiError:
         return None  # the caller learns nothing of an artifact that it may not read
-    if not await repository.has(key):
+    key = other.blob(digest)
+    if not await other.holds(key):
         return None
     await repository.check_open()
     await repository.store.copy(key, target)
+    await repository.restore(target)
     return _blob_created(repository, digest)
 
 
@@ -168,6 +170,7 @@ async def _finish(context: RequestContext, repository: Repository, upload: str, 
         await repository.check_open()
         try:
             await repository.store.put_file(repository.blob(digest), path)
+            await repository.restore(repository.blob(digest))
         except StorageFull as error:
             raise Unavailable(f"the storage is full: {error}", retry_after=60) from error
     await _discard(repository, upload)
