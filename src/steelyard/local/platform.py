@@ -186,9 +186,7 @@ async def _serve(  # noqa: PLR0913 (what its caller decides)
     from steelyard.api.inference_sessions.replicas import Replicas
     from steelyard.services.backup.entity import Backup
 
-    replicas = Replicas(
-        {"STEELYARD_HOSTS": str(state.hosts), **os.environ}
-    )  # one machine has no DNS for its Services
+    replicas = Replicas(names_of_services(state, settings, os.environ))
     host, port = settings.api.host, settings.api.port or port
     token = await administrator_token(state, opened.accounts_database.accounts)
     keys = secret_keys(state, settings)
@@ -220,6 +218,14 @@ async def _serve(  # noqa: PLR0913 (what its caller decides)
         group.create_task(_once_room("api", partial(say, url)))
 
     group.create_task(serve(make_app(platform, replicas), host, port, stop=stop, ready=answers))
+
+
+def names_of_services(
+    state: StateDir, settings: Settings, environment: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return the environment by which replicas are found: one machine has no DNS for its Services, a cluster has."""
+    own = {"STEELYARD_HOSTS": str(state.hosts)} if state.runs(settings.kubernetes) else {}
+    return {**own, **environment}
 
 
 async def _signing_secret(state: StateDir, settings: Settings, accounts: Accounts) -> bytes:

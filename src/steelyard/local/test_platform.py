@@ -1,0 +1,31 @@
+"""Tests of what the platform's process takes from its folder, and what from the cluster that it works on."""
+
+from pathlib import Path
+
+import pytest
+
+from steelyard.discovery import DnsDiscovery, HostsDiscovery, discovery
+from steelyard.local.platform import names_of_services
+from steelyard.local.state import StateDir
+from steelyard.settings import load
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "environment", "expected"),
+    [
+        pytest.param("state/kubeconfig", {}, "state/hosts", id="the folder's own Kubernetes has no DNS"),
+        pytest.param("elsewhere", {}, None, id="another cluster has one"),
+        pytest.param("elsewhere", {"STEELYARD_HOSTS": "hosts"}, "hosts", id="a file that is named counts"),
+    ],
+)
+def test_replicas_are_found_by_the_names_of_their_cluster(
+    kubernetes: str, environment: dict[str, str], expected: str | None, tmp_path: Path
+) -> None:
+    state = StateDir(tmp_path / "state")
+    settings = load(None, state.path).model_copy(update={"kubernetes": str(tmp_path / kubernetes)})
+    variables = {name: str(tmp_path / path) for name, path in environment.items()}
+    discovered = discovery("dns:a.b.svc:8000", names_of_services(state, settings, variables))
+    if expected is None:
+        assert discovered == DnsDiscovery("a.b.svc", 8000)
+    else:
+        assert discovered == HostsDiscovery(tmp_path / expected, "a.b.svc", 8000)
