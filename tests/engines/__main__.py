@@ -2,8 +2,8 @@
 counted.
 
 A suite is left out only where its toolchain is missing. Where a JDK and Go are there, leaving out a suite of the
-platform's own engines is a failure, and so is leaving out Ray's real operators where Go and the rights for a node are
-there: all that is needed besides is a package of Debian.
+platform's own engines is a failure, and so is leaving out Ray's real operators or the artifacts where Go and the rights
+for a node are there: all that is needed besides is a package of Debian.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
+from tests.engines.artifacts import suite as artifacts
 from tests.engines.browser import suite as browser
 from tests.engines.build import Missing, binaries
 from tests.engines.clients import suite as clients
@@ -42,8 +43,8 @@ NOTEBOOKS = "STEELYARD_NOTEBOOKS"
 ROOT = Path(__file__).parent.parent.parent
 ENGINES = ("Kafka", "PostgreSQL", "S3", "Google Cloud Storage", "MongoDB")
 """Beginnings of the suites that are never left out where a JDK and Go are there."""
-OPERATORS = "Ray's real operators"
-"""Beginning of the suite that is never left out where Go and the rights for a node are there."""
+OPERATORS, ARTIFACTS = "Ray's real operators", "Artifacts on a real node"
+"""Beginnings of the suites that are never left out where Go and the rights for a node are there."""
 MODEL_SERVERS = "STEELYARD_MODEL_SERVERS"
 """Name of the variable that chooses servers: `vllm`, `llama.cpp` or, by default, both.
 
@@ -99,6 +100,7 @@ SUITES: dict[str, Callable[[], int]] = {
     "kubectl 1.35, 1.34 and this machine's, and helm (one session on both servers)": clients.run_programs,
     "client-go and controller-runtime (on both servers)": clients.run_go,
     "Kubernetes node (kubelet, containerd, runc, kube-proxy, CoreDNS: two at once, killed)": node.run,
+    f"{ARTIFACTS} (an image pushed by oras-py, pulled by containerd, and a session of it)": artifacts.run,
     "Ray (clusters, jobs and queues of one machine, by codeflare-sdk)": ray.run,
     "Ray, encrypted (certificates of Pods and clients, by codeflare-sdk and by ours)": ray.run_encrypted,
     "Notebooks (the guided demos: clusters, queues, Ray Train, Data and Tune, evaluation)": notebook_session,
@@ -158,7 +160,7 @@ def needed() -> dict[str, str]:
         require_namespaces()
     except Missing:
         return words
-    return words | {OPERATORS: "Go and the rights for a node"}
+    return words | dict.fromkeys((OPERATORS, ARTIFACTS), "Go and the rights for a node")
 
 
 def main(arguments: list[str]) -> int:

@@ -11,14 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.engines import pki
 from tests.engines.build import Missing, cache, coredns, node_binaries
 from tests.engines.node import guard, images
-from tests.engines.node.configs import HOSTS, USERS, Addition, Layout, kubeconfig
+from tests.engines.node.configs import API_PORT, HOSTS, USERS, Addition, Layout, kubeconfig
 
 NODE = "KUBECONFIG_NODE"
 """Name of the variable that names the kubeconfig of a cluster to use instead; it has the images of `configs`."""
@@ -36,6 +36,8 @@ PACKAGES = {
 """Debian's package of each program."""
 CNI_PACKAGE, CNI = "containernetworking-plugins", (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 ROOT = Path(__file__).parents[3]
+CARRIED = "carried.json"
+"""File of a cluster's folder with the machine's port for each port of the node that is reached from outside."""
 
 
 def prepare() -> tuple[Path, Path, Path, Path]:
@@ -84,15 +86,21 @@ def node_cluster(addition: Addition | None = None) -> Iterator[Path]:
     if given := os.environ.get(NODE):
         yield Path(given)
         return
-    programs = prepare()
+    programs, added = prepare(), addition or Addition()
     guard.sweep()
     folder = Path(tempfile.mkdtemp(prefix=guard.PREFIX))
     pki.make(folder / "pki", HOSTS, USERS)
-    (addition or Addition()).write(folder)
+    added.write(folder)
     layout = Layout(folder, *programs)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"https://127.0.0.1:{listener.getsockname()[1]}"
-        process = _start(layout, listener)
+    with ExitStack() as stack:
+        listeners = {
+            port: stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            for port in (API_PORT, *added.ports)
+        }
+        carried = {port: listener.getsockname()[1] for port, listener in listeners.items()}
+        (folder / CARRIED).write_text(json.dumps(carried))
+        address = f"https://127.0.0.1:{carried[API_PORT]}"
+        process = _start(layout, listeners)
     try:
         assert process.stdout is not None
         if process.stdout.readline() != "ready\n":
@@ -104,10 +112,18 @@ def node_cluster(addition: Addition | None = None) -> Iterator[Path]:
         process.communicate()
 
 
-def _start(layout: Layout, listener: socket.socket) -> "subprocess.Popen[str]":
-    inside = [sys.executable, "-m", "tests.engines.node.inside", str(listener.fileno())]
+def carried_port(kubeconfig: Path, port: int) -> int:
+    """Return the port of the machine that leads to a port of the cluster's node."""
+    carried: dict[str, int] = json.loads((kubeconfig.parent / CARRIED).read_text())
+    return carried[str(port)]
+
+
+def _start(layout: Layout, listeners: Mapping[int, socket.socket]) -> "subprocess.Popen[str]":
+    files = [listener.fileno() for listener in listeners.values()]
+    carried = ",".join(f"{listener.fileno()}:{port}" for port, listener in listeners.items())
+    inside = [sys.executable, "-m", "tests.engines.node.inside", carried]
     inside += map(str, (layout.folder, layout.binaries, layout.coredns, layout.cni, layout.images))
-    command = [sys.executable, guard.__file__, str(layout.folder), str(listener.fileno()), *inside]
+    command = [sys.executable, guard.__file__, str(layout.folder), ",".join(map(str, files)), *inside]
     with (layout.folder / "log").open("wb") as log:
         return subprocess.Popen(
             command,
@@ -115,7 +131,7 @@ def _start(layout: Layout, listener: socket.socket) -> "subprocess.Popen[str]":
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            pass_fds=(listener.fileno(),),
+            pass_fds=files,
             text=True,
         )
 

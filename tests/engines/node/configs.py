@@ -39,19 +39,22 @@ HOSTS = {
 class Addition:
     """Additions to a cluster's parts: images, objects, files of its folder, and processes that begin last.
 
-    `{folder}` in any text is the cluster's folder.
+    `{folder}` in any text is the cluster's folder. A file's content is a text, or a value that is written as JSON.
     """
 
     images: Sequence[str] = ()
     objects: Sequence[Json] = ()
-    files: Mapping[str, Json] = field(default_factory=dict)
+    files: Mapping[str, Json | str] = field(default_factory=dict)
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ports: Sequence[int] = ()
+    """Ports of the processes that are reached from the machine, as `carried_port` says."""
 
     def write(self, folder: Path) -> None:
         text = json.dumps(asdict(self)).replace("{folder}", str(folder))
         (folder / "addition.json").write_text(text)
         for name, content in json.loads(text)["files"].items():
-            (folder / name).write_text(json.dumps(content))
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
 
     @classmethod
     def read(cls, folder: Path) -> "Addition":
@@ -215,6 +218,8 @@ state = "/run/containerd"
       runtime_type = "io.containerd.runc.v2"
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         SystemdCgroup = false
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{layout.folder}/certs.d"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{layout.cni}"
     conf_dir = "{layout.folder}/cni"

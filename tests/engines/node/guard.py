@@ -20,7 +20,7 @@ UNSHARE = ["unshare", "--mount", "--net", "--uts", "--pid", "--fork", "--kill-ch
 SECONDS = 30.0
 
 
-def main(folder: Path, listener: int, command: list[str]) -> int:
+def main(folder: Path, listeners: list[int], command: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)  # as of a Ctrl-C: the pipe ends with the run
     lock = lock_of(folder)
@@ -31,10 +31,11 @@ def main(folder: Path, listener: int, command: list[str]) -> int:
         [*UNSHARE, *command],
         stdin=subprocess.PIPE,
         stdout=sys.stdout.fileno(),
-        pass_fds=(listener, lock),
+        pass_fds=(*listeners, lock),
         start_new_session=True,
     )
-    os.close(listener)
+    for listener in listeners:
+        os.close(listener)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that its end is seen where the command ends by itself
     sys.stdin.buffer.read()
     assert process.stdin is not None
@@ -105,4 +106,4 @@ def sweep() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main(Path(sys.argv[1]), list(map(int, sys.argv[2].split(","))), sys.argv[3:]))

@@ -4,7 +4,6 @@ import hashlib
 import io
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -106,8 +105,8 @@ class Layer:
         time = int(path.stat().st_mtime) if dated else 0
         self._add(name, path.read_bytes(), 0o755 if os.access(path, os.X_OK) else 0o644, time)
 
-    def text(self, name: str, content: str) -> None:
-        self._add(name, content.encode(), 0o644)
+    def text(self, name: str, content: str, mode: int = 0o644) -> None:
+        self._add(name, content.encode(), mode)
 
     def _add(self, name: str, content: bytes, mode: int, time: int = 0) -> None:
         entry = tarfile.TarInfo(name)
@@ -129,7 +128,22 @@ class Layer:
         return self._buffer.getvalue()
 
 
-def write(path: Path, name: str, layers: list[bytes], command: list[str], first: str = "") -> None:
+def machine() -> Json:
+    """Return the platform of images for this machine."""
+    return {"architecture": MACHINES.get(os.uname().machine, os.uname().machine), "os": "linux"}
+
+
+def configuration(layers: list[bytes], command: list[str], *, first: str = "", user: str = "") -> bytes:
+    """Return an image's configuration; `user` is the one that its programs run as, by default root."""
+    programs = ":".join([*filter(None, [first]), "/usr/local/bin", "/usr/bin", "/bin"])
+    settings = {"Env": [f"PATH={programs}"], "Cmd": command, "WorkingDir": "/", "User": user}
+    root = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers]}
+    return json.dumps({**machine(), "config": settings, "rootfs": root}).encode()
+
+
+def write(
+    path: Path, name: str, layers: list[bytes], command: list[str], first: str = "", user: str = ""
+) -> None:
     """Write an OCI archive, which `ctr images import` takes; `first` is a folder of programs before the others."""
     blobs: dict[str, bytes] = {}
 
@@ -139,12 +153,8 @@ def write(path: Path, name: str, layers: list[bytes], command: list[str], first:
         media = f"application/vnd.oci.image.{kind}"
         return {"mediaType": media, "digest": f"sha256:{digest}", "size": len(content)}
 
-    machine = {"architecture": MACHINES.get(platform.machine(), platform.machine()), "os": "linux"}
     descriptors = [blob(layer, "layer.v1.tar") for layer in layers]
-    programs = ":".join([*filter(None, [first]), "/usr/local/bin", "/usr/bin", "/bin"])
-    settings = {"Env": [f"PATH={programs}"], "Cmd": command, "WorkingDir": "/"}
-    root = {"type": "layers", "diff_ids": [descriptor["digest"] for descriptor in descriptors]}
-    config = blob(json.dumps({**machine, "config": settings, "rootfs": root}).encode(), "config.v1+json")
+    config = blob(configuration(layers, command, first=first, user=user), "config.v1+json")
     manifest: Json = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"}
     manifest |= {"config": config, "layers": descriptors}
     entry = blob(json.dumps(manifest).encode(), "manifest.v1+json")
@@ -152,7 +162,7 @@ def write(path: Path, name: str, layers: list[bytes], command: list[str], first:
         "io.containerd.image.name": name,
         "org.opencontainers.image.ref.name": name.rsplit(":", 1)[1],
     }
-    entry["platform"] = machine
+    entry["platform"] = machine()
     with tarfile.open(path, "w") as archive:
 
         def put(name: str, content: bytes) -> None:

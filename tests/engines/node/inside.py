@@ -1,8 +1,8 @@
 """Process 1 of the cluster's namespaces: it starts the parts and lives until its standard input ends.
 
 With it end, by the kernel, all processes (containers and their shims, too), mounts, addresses and virtual networks of
-the cluster, whoever killed it. It also carries connections from a listening socket of the machine, which it inherited,
-to the API server: nothing else leads in, and nothing leads out.
+the cluster, whoever killed it. It also carries connections from listening sockets of the machine, which it inherited,
+to the API server and to ports that an addition names: nothing else leads in, and nothing leads out.
 """
 
 import asyncio
@@ -15,8 +15,9 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from steelyard.types import Json
@@ -190,7 +191,7 @@ def start(layout: Layout) -> Parts:
     return parts
 
 
-async def serve(listener: socket.socket, parts: Parts) -> str:
+async def serve(listeners: Mapping[int, socket.socket], parts: Parts) -> str:
     """Carry connections until standard input ends, or a part does: then its name."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[str] = loop.create_future()
@@ -208,16 +209,20 @@ async def serve(listener: socket.socket, parts: Parts) -> str:
     loop.add_signal_handler(signal.SIGCHLD, reap)
     reap()  # what ended before
     loop.add_reader(sys.stdin.fileno(), end, "")
-    server = await asyncio.start_server(_carry, sock=listener)
+    servers = [
+        await asyncio.start_server(partial(_carry, port), sock=listener)
+        for port, listener in listeners.items()
+    ]
     print("ready", flush=True)
     name = await ended
-    server.close()
+    for server in servers:
+        server.close()
     return name
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _carry(port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
-        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", API_PORT)
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:
         writer.close()
         return
@@ -235,7 +240,9 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 def main(arguments: list[str]) -> int:
     layout = Layout(*map(Path, arguments[1:]))
     parts = start(layout)
-    name = asyncio.run(serve(socket.socket(fileno=int(arguments[0])), parts))
+    pairs = [word.split(":") for word in arguments[0].split(",")]
+    listeners = {int(port): socket.socket(fileno=int(file)) for file, port in pairs}
+    name = asyncio.run(serve(listeners, parts))
     if name:
         print(f"{name} has ended", file=sys.stderr, flush=True)
     return 1 if name else 0

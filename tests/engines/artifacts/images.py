@@ -1,0 +1,71 @@
+"""The image that is pushed, and the image of our steps, which the node has from the start."""
+
+import gzip
+import hashlib
+import os
+import shutil
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+import steelyard
+from tests.engines.build import cache
+from tests.engines.node.images import Layer, configuration, python_layer, tools_layer, write
+
+STEPS = "localhost/steelyard-steps:1"
+STEP = ("__init__.py", "steps/__init__.py", "steps/session_identity.py")
+USER = "65534"
+"""Number of the user of both images: Pods of sessions run nothing as root, and a name says nothing to a node."""
+STARTED = 'exec httpd -f -p "$HOST:$PORT" -h /srv'
+ANSWER = """#!/bin/sh
+printf 'Content-Type: application/json\\r\\n\\r\\n{"asked": %s}\\n' "$(cat)"
+"""
+CONFIGURATION, LAYER = (
+    "application/vnd.oci.image.config.v1+json",
+    "application/vnd.oci.image.layer.v1.tar+gzip",
+)
+
+
+@dataclass(frozen=True)
+class Image:
+    """Files of an image, as a client of registries pushes them."""
+
+    configuration: Path
+    layers: tuple[Path, ...]
+
+
+def make_server(folder: Path) -> Image:
+    """Write a small image whose program answers each request with what it was asked."""
+    served = Layer()
+    served.text("srv/ready", "ready\n")
+    served.text("srv/cgi-bin/answer", ANSWER, 0o755)
+    layers = [tools_layer(_busybox()), served.content()]
+    paths = [folder / f"layer-{number}.tar.gz" for number in range(len(layers))]
+    for path, layer in zip(paths, layers, strict=True):
+        path.write_bytes(gzip.compress(layer, 1, mtime=0))
+    (folder / "config.json").write_bytes(configuration(layers, ["sh", "-c", STARTED], user=USER))
+    return Image(folder / "config.json", tuple(paths))
+
+
+def steps_archive() -> Path:
+    """Return the archive of an image with the one step that stands in each Pod of a session; made if need be."""
+    package = Path(steelyard.__file__).parent
+    own = Layer()
+    own.folder("root", 0o755)  # this Python may lie below it
+    for name in STEP:
+        own.file(f"{sysconfig.get_path('stdlib').lstrip('/')}/steelyard/{name}", package / name)
+    layer = own.content()
+    content = layer + _busybox().read_bytes() + sys.version.encode() + Path(__file__).read_bytes()
+    archive = cache() / f"steps-{hashlib.sha256(content).hexdigest()[:12]}.tar"
+    if not archive.exists():
+        half = archive.with_suffix(f".new-{os.getpid()}")
+        write(half, STEPS, [tools_layer(_busybox()), python_layer(), layer], ["python3"], user=USER)
+        half.rename(archive)
+    return archive
+
+
+def _busybox() -> Path:
+    program = shutil.which("busybox")
+    assert program is not None
+    return Path(program)
