@@ -270,12 +270,25 @@ async def knock(world: World, path: str, client: httpx.AsyncClient) -> int:
     return 101 if first["type"] == "websocket.accept" else int(first["status"])
 
 
+async def own_tokens(world: World, route: Route, subject: Subject) -> dict[str, int]:
+    """Statuses with which a route answers the token of a session itself, and that of another session."""
+    check = route.check
+    assert isinstance(check, Grant)
+    if check.alternative is None:
+        return {}
+    answers = {}
+    for who, target in (("own token", subject.id(route)), ("another's token", "0" * 32)):
+        token = await world.holder(grant(check.resource, [check.alternative], [], [target]))
+        answers[who] = await ask(token, world, route, subject)
+    return answers
+
+
 MATRIX = dict(
     line.split(": ", 1) for line in (Path(__file__).parent / "route_matrix.txt").read_text().splitlines()
 )
 """Statuses with which each route answers tokens of different rights: none, a wrong one, grants for other functions, for
 other resources, for another account's entities, the same for those that are public, for `get` alone, for the entity's
-id, and for its account."""
+id, a session's own token and that of another session, and for its account."""
 
 
 def test_every_route_has_its_row() -> None:
@@ -294,7 +307,7 @@ async def test_each_route_with_each_grant(world: World, route: Route) -> None:
     await subject.prepare(route)
     id = subject.id(route)
     account = {"accounts": own_id, "quotas": "__system__"}.get(check.resource, "acme")
-    others = [function for function in get_args(APIFunction) if function not in {check.function, "*"}]
+    others = [function for function in get_args(APIFunction) if function not in {*check.functions, "*"}]
     elsewhere: list[APIResource] = [
         resource for resource in get_args(APIResource) if resource not in {check.resource, "*"}
     ]
@@ -343,6 +356,7 @@ async def test_each_route_with_each_grant(world: World, route: Route) -> None:
             assert await asked("its id", named) in {403, 404}
         else:
             assert (await asked("its id", named) in {401, 403}) == is_below(route)
+    answers |= await own_tokens(world, route, subject)
     if runs_again(route):
         # The new entity shows what the earlier one holds.
         also.append(grant(check.resource, ["get"], ["acme"]))

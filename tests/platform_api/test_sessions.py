@@ -111,9 +111,10 @@ async def test_a_session_from_its_request_to_its_end(pods: Pods) -> None:
         async with pods.replica(made["id"], host):
             pods.name(made["id"], host)
             await world.says("InferenceSession", made["id"], "Admitted")
-            for method in ("GET", "POST"):
-                ready = await world.admin.request(method, f"{path}/ready")
-                assert (ready.status_code, ready.json()) == (200, {"ready": True, "status": "Admitted"})
+            for caller in (world.admin, client):
+                for method in ("GET", "POST"):
+                    ready = await caller.request(method, f"{path}/ready")
+                    assert (ready.status_code, ready.json()) == (200, {"ready": True, "status": "Admitted"})
             answer = await client.post(f"{path}/infer/openai/v1/completions?x=1", json={"number": 5})
             assert answer.json() == {"path": "/openai/v1/completions", "got": {"number": 5}}
             assert pods.asked == [("/openai/v1/completions?x=1", b'{"number":5}')]
@@ -198,8 +199,12 @@ async def test_a_sessions_token_is_good_for_its_session_alone(world: World) -> N
     path = f"/inferencesessions/{made['id']}"
     async with world.client(token) as client:
         assert (await client.post(f"{path}/infer/v1/x", json={})).status_code == 503
+        for method in ("GET", "POST"):
+            assert (await client.request(method, f"{path}/ready")).json()["ready"] is False
         for target in (f"/inferencesessions/{other['id']}", "/inferencesessions/none"):
             assert (await client.post(f"{target}/infer/v1/x", json={})).status_code == 404
+            assert (await client.get(f"{target}/ready")).status_code == 404
+            assert (await client.post(f"{target}/ready")).status_code == 404
         for method, target in (("GET", path), ("PUT", f"{path}/terminate"), ("POST", f"{path}/token")):
             assert (await client.request(method, target)).status_code == 403
         for target in ("/inferencesessions", "/models", "/datasets"):

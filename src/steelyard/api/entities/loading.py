@@ -80,14 +80,13 @@ async def _permitted_json(context: RequestContext, grant: Grant, id: str) -> byt
     unknown = NotFound(f"{_field(context, grant, id)}: there is no {kind} {id}")
     if json is None:
         raise unknown
-    if context.access.everywhere(grant.resource, grant.function):
-        return json
+    reach = context.access.reach(grant)
     # By the entity's id alone, such as a session's token has it: its JSON need not be parsed.
-    if id in context.access.scope(grant.resource, grant.function).entities:
+    if reach.everything or id in reach.entities:
         return json
     content = orjson.loads(json)
     account = str(content["account"])
-    if context.access.allows(grant.resource, grant.function, account, id):
+    if reach.covers(account, id):
         return json
     if grant.published and is_public(content):
         return json

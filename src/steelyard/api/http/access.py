@@ -23,6 +23,13 @@ class Grant:
     function: APIFunction
     published: bool = False
     """True if the function may also be called for public entities of other accounts."""
+    alternative: APIFunction | None = None
+    """Another function that is enough, such as the one of a session's own token."""
+
+    @property
+    def functions(self) -> tuple[APIFunction, ...]:
+        """Functions of which the token needs one."""
+        return (self.function,) if self.alternative is None else (self.function, self.alternative)
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,14 @@ class Access:
         if self.principal is None:
             raise NoToken("this takes a bearer token")
         return self.principal
+
+    def reach(self, grant: Grant) -> Scope:
+        """Return the entities for which the caller has what the route needs."""
+        scope = self.scope(grant.resource, grant.function)
+        if grant.alternative is None:
+            return scope
+        other = self.scope(grant.resource, grant.alternative)
+        return Scope(scope.accounts | other.accounts, scope.entities | other.entities)
 
     def allows(self, resource: APIResource, function: APIFunction, account: str, entity: str) -> bool:
         return self.scope(resource, function).covers(account, entity)

@@ -219,7 +219,7 @@ class App:
         if isinstance(check, Authenticated):
             return access
         # Only whether the caller may do this to anything at all: the handler checks the entity, once it is loaded.
-        reach = access.scope(check.resource, check.function)
+        reach = access.reach(check)
         if not reach.accounts and not reach.entities:
             raise Forbidden(f"the token lacks {check.resource}/{check.function}")
         return access

@@ -80,10 +80,9 @@ def described(route: Route) -> str:
 def check_text(route: Route) -> str:
     """Return in words who may call the route."""
     match route.check:
-        case Grant(resource, function, published):
-            return f"{resource}/{function}" + (
-                ", for public entities of any account too" if published else ""
-            )
+        case Grant(resource, published=published) as grant:
+            needed = " or ".join(f"{resource}/{function}" for function in grant.functions)
+            return f"{needed}, for public entities of any account too" if published else needed
         case Administrator():
             return "an administrator's grant"
         case Authenticated():

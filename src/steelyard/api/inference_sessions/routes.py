@@ -11,10 +11,13 @@ from steelyard.schema.requests import InferenceSessionTokenCreateRequest
 
 def session_routes(collection: Collection) -> Iterator[Route]:
     one = "/v0/inferencesessions/{id}"
-    can_create, can_get = Grant(collection.resource, "create"), Grant(collection.resource, "get")
+    can_create, can_ask = (
+        Grant(collection.resource, "create"),
+        Grant(collection.resource, "get", alternative="consume"),
+    )
     for method in ("GET", "POST"):
         request = InferenceSessionTokenCreateRequest if method == "POST" else None
-        yield Route(method, f"{one}/ready", can_get, sessions.ready, "Whether it is ready")
+        yield Route(method, f"{one}/ready", can_ask, sessions.ready, "Whether it is ready")
         yield Route(
             method, f"{one}/token", can_create, sessions.token, "Another token", request, str,
             errors=(400, 409, 413, 415, 422),
