@@ -106,6 +106,22 @@ def test_a_record_of_zenodo_is_fetched(machine: Machine, tmp_path: Path) -> None
 
 
 @pytest.mark.timeout(1200)
+def test_a_dataset_is_made_of_uploaded_files(machine: Machine, tmp_path: Path) -> None:
+    for name, content in FILES.items():
+        (tmp_path / "folder" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "folder" / name).write_bytes(content)
+    with machine.client() as client:
+        source = client.datasources.create_from_folder(tmp_path / "folder", account=ACCOUNT, name="mine")
+        assert source.status == "Ready"
+        dataset = client.datasets.create(account=ACCOUNT, name="test", dataSource=source.id, files=["*.csv"])
+        client.datasets.wait(dataset.id, timeout=600)
+        (path,) = client.datasets.download(dataset.id, tmp_path / "dataset")
+        client.datasources.download(source.id, tmp_path / "again")
+    assert pq.read_table(path).to_pylist() == [{"_index_": 0, "question": "how?", "label": 1}]
+    assert {file: (tmp_path / "again" / file).read_bytes() for file in FILES} == FILES
+
+
+@pytest.mark.timeout(1200)
 def test_what_cannot_be_fetched_is_told_and_fails_what_waits_for_it(machine: Machine, hub: Place) -> None:
     hub.branches = {"main": "e" * 40}
     hub.files = {}

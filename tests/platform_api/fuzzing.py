@@ -62,11 +62,16 @@ def _choose_session(model: str, body: JsonValue) -> None:
 
 
 def _choose_origin(model: str, body: JsonValue) -> None:
-    """A dataset is made of files with a schema, or of a data source."""
+    """A dataset is made of files with a schema, or of a data source; a data source of files, or of a place."""
     if model == "DatasetOfSourceCreateRequest" and body.get("artifacts"):
         body.pop("dataSource", None)
         body.pop("files", None)
         body.setdefault("schema", {"arrowSchema": "AAAA"})
+    # A data source is fetched from a place, or made of files.
+    if model == "DataSourceCreateRequest":
+        uploaded = body.get("sourceKind") == "upload"
+        for field in ("source", "files", "secrets") if uploaded else ("artifacts",):
+            body.pop(field, None)
 
 
 def nested(depth: int, list_: bool) -> JsonValue:

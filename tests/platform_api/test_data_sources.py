@@ -6,7 +6,8 @@ import pytest
 
 from steelyard.schema.names import MANIFEST
 from steelyard.types import Json
-from tests.platform_api.world import SCHEMA, World, data_source, dataset
+from tests.platform_api.test_uploads import link_of, put, uploaded
+from tests.platform_api.world import SCHEMA, World, data_source, dataset, uploaded_source
 
 
 def notes(entity: Json) -> dict[str, str]:
@@ -33,7 +34,7 @@ async def test_a_dataset_names_its_source_and_what_it_takes_of_it(world: World) 
     ("fields", "word"),
     [
         ({"sourceKind": "ftp"}, "sourceKind"),
-        ({"sourceKind": "upload"}, "sourceKind"),
+        ({"sourceKind": "upload"}, "source: should not be there if sourceKind is upload"),
         ({"source": None}, "source: is missing"),
         ({"source": "../etc/passwd"}, "OWNER/NAME"),
         ({"source": "org/rows@../x"}, "OWNER/NAME"),
@@ -114,6 +115,54 @@ async def test_nothing_is_uploaded_to_a_dataset_of_a_source(world: World) -> Non
     finalized = await world.admin.post(f"/datasets/{made['id']}/finalize")
     assert (uplink.status_code, finalized.status_code) == (422, 409)
     assert (await world.admin.get(f"/datasets/{made['id']}")).json()["status"] == "Created"
+
+
+async def test_a_source_is_uploaded_and_a_dataset_waits_for_it(world: World) -> None:
+    files = {"data/test.csv": b"x\n1\n", "README.md": b"# rows"}
+    made = await world.created("datasources", **uploaded_source(files))
+    assert (made["status"], made["sourceKind"], "source" in made) == ("WaitingForUpload", "upload", False)
+    rows = await world.created("datasets", name="rows", dataSource=made["id"], files=["*.csv"])
+    assert rows["status"] == "Created"
+    early = await world.admin.post(f"/datasources/{made['id']}/finalize")
+    assert (early.status_code, early.json()["field"]) == (422, "data/test.csv")
+    await uploaded(world, made, files)
+    for _ in range(2):
+        done = await world.admin.post(f"/datasources/{made['id']}/finalize")
+        assert (done.status_code, done.content) == (200, b"null")
+    assert (await world.admin.get(f"/datasources/{made['id']}")).json()["status"] == "Ready"
+    late = await world.admin.get(f"/datasources/{made['id']}/upload/README.md")
+    assert late.status_code == 409
+    links = (await world.admin.get(f"/datasources/{made['id']}/downlinks")).json()
+    async with world.client(None) as client:
+        got = {
+            link["artifact"]["path"]: (await client.get(link["signedURL"]["url"])).content for link in links
+        }
+    assert got == files
+
+
+async def test_another_file_than_the_announced_one_makes_no_source(world: World) -> None:
+    made = await world.created("datasources", **uploaded_source({"a.csv": b"x\n1\n"}))
+    link = await link_of(world, made, "a.csv")
+    assert (await put(world, link, b"x\n2\n")).status_code == 422
+    unknown = await world.admin.get(f"/datasources/{made['id']}/upload/b.csv")
+    assert (unknown.status_code, unknown.json()["field"]) == (422, "path")
+    assert (await world.admin.post(f"/datasources/{made['id']}/finalize")).status_code == 422
+    assert (await world.admin.get(f"/datasources/{made['id']}")).json()["status"] == "WaitingForUpload"
+
+
+async def test_what_is_fetched_is_not_uploaded_and_the_other_way_round(world: World) -> None:
+    some = uploaded_source({"a.csv": b"x\n"})
+    for fields, field in (
+        ({**some, "artifacts": []}, "artifacts"),
+        ({**some, "files": ["*.csv"]}, "files"),
+        ({**some, "secrets": {"source": "hub-token"}}, "secrets"),
+        ({**data_source(), "artifacts": some["artifacts"]}, "artifacts"),
+    ):
+        refused = await world.admin.post("/datasources", json={"account": "acme", **fields})
+        assert (refused.status_code, refused.json()["field"]) == (422, field), refused.text
+    fetched = await world.created("datasources", **data_source())
+    assert (await world.admin.get(f"/datasources/{fetched['id']}/upload/a.csv")).status_code == 422
+    assert (await world.admin.post(f"/datasources/{fetched['id']}/finalize")).status_code == 409
 
 
 async def test_what_is_not_ready_is_not_handed_out(world: World) -> None:

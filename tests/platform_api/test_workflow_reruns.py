@@ -13,7 +13,7 @@ from steelyard.schema.secrets import secrets_of
 from steelyard.schema.status import FOLLOWING, WITH_WORKFLOW, failure_status
 from steelyard.types import Json
 from tests.platform_api.test_collection import MAKE, PATHS, a_dataset_of_a_source, a_service
-from tests.platform_api.world import World, data_source, dataset, grant, model, service
+from tests.platform_api.world import World, data_source, dataset, grant, model, service, uploaded_source
 
 HOUR = timedelta(hours=1)
 OWN = {"id", "creationTime", "lastTransitionTime", "status", "reason", "message", "metadata", "annotations"}
@@ -123,6 +123,7 @@ async def test_what_a_client_has_uploaded_is_uploaded_again(world: World) -> Non
     for made in (
         await world.created("models", **uploaded),
         await world.created("datasets", **dataset()),
+        await world.created("datasources", **uploaded_source({"a.csv": b"x"})),
     ):
         await world.says(made["kind"], made["id"], "Error", "api")
         refused = await rerun(world.admin, made)

@@ -215,6 +215,12 @@ def data_source(**fields: Any) -> Json:
     return {"name": "rows", "sourceKind": "huggingface", "source": "org/rows@main", **fields}
 
 
+def uploaded_source(files: Mapping[str, bytes]) -> Json:
+    """Fields of a request for a data source whose files are uploaded."""
+    artifacts = [{"path": path, "digest": {"md5": md5(data)}} for path, data in files.items()]
+    return {"name": "rows", "sourceKind": "upload", "artifacts": artifacts}
+
+
 def service(model: str | None = None) -> Json:
     image = {"host": "localhost", "name": "steelyard/runner-mock", "digest": "sha256:" + "0" * 64}
     runner = {"kind": "mock", "image": image, "resources": {"cpu": "100m"}}

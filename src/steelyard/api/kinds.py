@@ -71,7 +71,7 @@ class Kind:
 
 
 KINDS = (
-    Kind("DataSource", data_source, downloads=True, workflow=True),
+    Kind("DataSource", data_source, uploads=True, downloads=True, workflow=True),
     Kind("Dataset", dataset, uploads=True, downloads=True, workflow=True, own_routes=croissant_routes),
     Kind("Module", module, uploads=True, downloads=True),
     Kind("OCIArtifact", artifact, own_routes=artifact_routes),

@@ -18,13 +18,13 @@ from steelyard.cli.connection import (
 from steelyard.cli.entities import IdArgument
 from steelyard.cli.option_groups import with_options
 
-UPLOADED = frozenset({"datasets", "modules", "models"})
+UPLOADED = frozenset({"datasets", "datasources", "modules", "models"})
 AccountOption = Annotated[str, typer.Option(help="Account that owns the entity.")]
 
 
 @with_options
 def upload(
-    kind: Annotated[str, typer.Argument(help="Kind: dataset, module or model.")],
+    kind: Annotated[str, typer.Argument(help="Kind: dataset, datasource, module or model.")],
     folder: Annotated[Path, typer.Argument(help="Folder whose files are uploaded.")],
     account: AccountOption,
     name: Annotated[
@@ -33,12 +33,12 @@ def upload(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Create a dataset, a module or a model from a folder. Its id is printed."""
+    """Create a dataset, a data source, a module or a model from a folder. Its id is printed."""
     from steelyard.errors import UsageError
 
     plural = collection_name(kind, UPLOADED)
     if plural not in UPLOADED:
-        raise UsageError(f"upload {kind}: should be dataset, module or model")
+        raise UsageError(f"upload {kind}: should be dataset, datasource, module or model")
     if not folder.is_dir():
         raise UsageError(f"upload {folder}: there is no such folder")
     # Told before the entity is made: it would wait for files for a week.

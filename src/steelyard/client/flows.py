@@ -24,6 +24,7 @@ from steelyard.client.transfer import Progress, fetch, put, target_of
 from steelyard.client.waiting import Waiting, is_session
 from steelyard.schema.answers import ArtifactURL, InferenceSessionAndToken
 from steelyard.schema.base import DyffEntity
+from steelyard.schema.data_source import UPLOAD, DataSource, uploads_of
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.model import Model
 from steelyard.schema.module import Module
@@ -214,6 +215,8 @@ def _names(entity: DyffEntity) -> Iterable[str]:
             return [file.path for file in entity.artifacts]
         case Model() if entity.source.kind == "Upload" and entity.artifact.volume is not None:
             return [file.path for file in entity.artifact.volume.files]
+        case DataSource():
+            return list(uploads_of(entity))
     return []
 
 
@@ -221,6 +224,8 @@ def _fields_of_files(kind: type[DyffEntity], files: Mapping[str, Path], fields: 
     """Return the fields of a create request that describe the files."""
     if kind is not Model:
         content: dict[str, Any] = {"artifacts": artifacts_of(files)}
+        if kind is DataSource:
+            return {"sourceKind": UPLOAD, **content}
         if kind is Dataset and fields.get("schema") is None:
             content["schema"] = {"arrowSchema": arrow_schema_of(files)}
         return content

@@ -79,6 +79,13 @@ def test_a_model_says_what_it_takes(ask: Ask, fake: FakePlatform, tmp_path: Path
     assert (other.resources.storage, other.storage.medium) == ("1Gi", "ObjectStorage")
 
 
+def test_all_files_of_a_folder_become_a_data_source(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
+    files = write(tmp_path, {"a.csv": b"x", "README.md": b"# rows", "croissant.json": b"{}"})
+    made = ask(fake, lambda client: client.datasources.create_from_folder(files, account="acme", name="d"))
+    assert (made.sourceKind, made.status) == ("upload", "Ready")
+    assert uploaded(fake, made.id) == {"a.csv": b"x", "README.md": b"# rows", "croissant.json": b"{}"}
+
+
 def test_an_upload_can_wait_until_it_is_ready(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
     write(tmp_path, {"a.parquet": b"rows"})
     id = ask(fake, lambda client: client.datasets.create(**FIELDS)).id

@@ -1,10 +1,16 @@
-"""DataSource: a place outside the platform that data comes from, fetched once with its digests."""
+"""DataSource: a place outside the platform that data comes from, fetched once with its digests; or uploaded files."""
 
 import json
+from collections.abc import Mapping
 from typing import Literal
 
 from steelyard.schema.base import Annotation, DyffEntity, SchemaModel
 from steelyard.schema.bounds import Line, Word
+
+UPLOAD = "upload"
+"""The `sourceKind` of files that a client uploads."""
+UPLOADS = "steelyard/uploads"
+"""Annotation of a DataSource whose files a client uploads: JSON object of their paths and MD5 digests in base64."""
 
 FILES = "steelyard/files"
 """Annotation of a DataSource or a Dataset: JSON list of the patterns of the files that it takes of its source."""
@@ -22,7 +28,7 @@ class DataSourceFields(SchemaModel):
 
 
 class DataSource(DataSourceFields, DyffEntity):
-    """A place outside the platform that data comes from, fetched once with its digests."""
+    """A place outside the platform that data comes from, fetched once with its digests; or uploaded files."""
 
     kind: Literal["DataSource"] = "DataSource"
     """Kind of the entity: DataSource."""
@@ -37,3 +43,16 @@ def chosen_files(entity: DyffEntity) -> list[str]:
     """Return the patterns of the files that a data source or a dataset takes of its source; none stands for all."""
     text = next((note.value for note in entity.annotations if note.key == FILES), "[]")
     return [str(pattern) for pattern in json.loads(text)]
+
+
+def upload_note(digests: Mapping[str, str | None]) -> Annotation:
+    """Return the annotation that keeps the paths and the MD5 digests of the files that a client will upload."""
+    return Annotation(key=UPLOADS, value=json.dumps(digests))
+
+
+def uploads_of(source: DataSource) -> dict[str, str | None]:
+    """Return the paths and the MD5 digests of the files that a client uploads; none of a source that is fetched."""
+    if source.sourceKind != UPLOAD:
+        return {}
+    text = next((note.value for note in source.annotations if note.key == UPLOADS), "{}")
+    return dict(json.loads(text))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from steelyard.schema.audit import Audit
 from steelyard.schema.base import DyffEntity
+from steelyard.schema.data_source import UPLOAD, DataSource
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService, InferenceServiceFields, VolumeMount
@@ -51,9 +52,11 @@ def data_source_of(dataset: DyffEntity) -> str | None:
 
 
 def has_workflow(entity: DyffEntity) -> bool:
-    """Return whether something runs for an entity: for a dataset only if it is made from a data source."""
+    """Return whether something runs for an entity: not for a dataset, or a data source, that a client uploads."""
     if isinstance(entity, Dataset):
         return data_source_of(entity) is not None
+    if isinstance(entity, DataSource):
+        return entity.sourceKind != UPLOAD
     return entity.dump()["kind"] in WITH_WORKFLOW
 
 

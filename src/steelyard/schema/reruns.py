@@ -5,7 +5,7 @@ from typing import Any
 
 from steelyard.schema.audit import Audit
 from steelyard.schema.base import DyffEntity
-from steelyard.schema.data_source import DataSource, chosen_files
+from steelyard.schema.data_source import UPLOAD, DataSource, chosen_files
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.dependencies import baseline_of, data_source_of, names_of
 from steelyard.schema.evaluation import Evaluation
@@ -27,6 +27,8 @@ def is_uploaded(entity: DyffEntity) -> bool:
     """Return whether a client has sent the entity's files: no request alone can make it again."""
     if isinstance(entity, Dataset):
         return data_source_of(entity) is None
+    if isinstance(entity, DataSource):
+        return entity.sourceKind == UPLOAD
     return isinstance(entity, Model) and entity.source.kind == "Upload"
 
 

@@ -42,8 +42,8 @@ ENDINGS: dict[str, tuple[str, str]] = {
 """The status in which a kind ends well, and the one in which it ends badly."""
 
 KINDS = tuple(ENDINGS)
-UPLOADED = frozenset({"Dataset", "Model", "Module", "OCIArtifact"})
-"""Kinds whose files a client uploads."""
+UPLOADED = frozenset({"DataSource", "Dataset", "Model", "Module", "OCIArtifact"})
+"""Kinds whose files a client uploads, or may upload."""
 WITH_WORKFLOW = frozenset(
     {
         "Audit",

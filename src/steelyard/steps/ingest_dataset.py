@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from steelyard.schema.bounds import ENTITY_BYTES
+from steelyard.schema.data_source import UPLOAD
 from steelyard.schema.dataset import ROWS
 from steelyard.schema.names import MANIFEST, SOURCE_CROISSANT
 from steelyard.schema.resources import DatasetResourceSpec
@@ -38,6 +39,7 @@ from steelyard.steps.volume import (
     seal,
     spec_of,
 )
+from steelyard.storage.staging import UploadManifest
 from steelyard.storage.store import ObjectMissing, Store
 
 INDEX = "_index_"
@@ -87,7 +89,7 @@ async def ingest(spec: DatasetResourceSpec, log: Log, limits: SourceLimits) -> N
     )
     if await _is_sealed(output):
         return
-    manifest = await read_manifest(source)
+    manifest = await _listed(source)
     if manifest is None:  # the data source was Ready: its files have been removed since
         raise StepFailed(
             "DataSourceMissing", f"the files of DataSource {spec.dataSource} are not there", permanent=True
@@ -105,6 +107,16 @@ async def ingest(spec: DatasetResourceSpec, log: Log, limits: SourceLimits) -> N
         await _keep(spec, output, rows, manifest, chosen, schema, count)
     await progress.report(len(chosen) + 1, "complete", last=True)
     log.info("the rows are kept", rows=count, files=len(chosen))
+
+
+async def _listed(source: Store) -> VolumeManifest | None:
+    """Return the files of the data source. The manifest of an upload has another form than that of a fetch."""
+    try:
+        return await read_manifest(source)
+    except ValidationError:
+        uploaded = UploadManifest.model_validate_json(await source.get(MANIFEST))
+    files = [VolumeFile(path=file.path, size=file.size, sha256=file.sha256) for file in uploaded.files]
+    return VolumeManifest(source={"kind": UPLOAD}, files=files)
 
 
 def _choose(spec: DatasetResourceSpec, manifest: VolumeManifest) -> list[tuple[VolumeFile, Form]]:

@@ -18,6 +18,7 @@ from steelyard.schema.steps import SourceLimits
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.ingest_dataset import ingest
 from steelyard.steps.tables import BLOCK_BYTES
+from steelyard.storage.staging import Area, Expected, finalise
 from steelyard.storage.store import open_store
 
 LIMITS = SourceLimits()
@@ -79,6 +80,23 @@ async def test_a_table_of_csv_has_the_types_that_lose_nothing(tmp_path: Path) ->
         {"_index_": 0, "question": "how?", "answer": 1, "weight": 0.5, "code": "007", "right": True},
         {"_index_": 1, "question": "why?", "answer": 2, "weight": 1.0, "code": "010", "right": False},
     ]
+
+
+async def test_the_rows_of_uploaded_files(tmp_path: Path) -> None:
+    files = {"a.csv": CSV, "data/b.jsonl": b'{"question": "who?"}', "croissant.json": b"{}"}
+    store, area = open_store(f"file://{tmp_path}"), Area("b1", "0")
+    for path, content in files.items():
+        await store.put(area.key(path), content)
+    await finalise(store, area, [Expected(path) for path in files], "source")
+    await _again(tmp_path)
+    rows = pq.read_table(tmp_path / "out/data.parquet").to_pylist()
+    assert [row["question"] for row in rows] == ["how?", "why?", "who?"]
+    manifest = _manifest(tmp_path)
+    assert manifest["source"] == {"kind": "upload"}
+    assert {file["path"]: file["sha256"] for file in manifest["inputs"]} == {
+        path: hashlib.sha256(files[path]).hexdigest() for path in ("a.csv", "data/b.jsonl")
+    }
+    assert (tmp_path / "out/.steelyard/source-croissant.json").read_bytes() == b"{}"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from steelyard.client.client import AsyncClient, Client
 from steelyard.client.pages import MORE
 from steelyard.client.retries import Retries
 from steelyard.schema.base import DyffEntity
+from steelyard.schema.data_source import UPLOAD, DataSource, upload_note, uploads_of
 from steelyard.schema.entities import PLURALS
 from steelyard.types import Json
 
@@ -139,7 +140,11 @@ class FakePlatform:
         content = json.loads(request.content)
         id = self._keys.setdefault(request.headers["idempotency-key"], uuid.uuid4().hex)
         if id not in self._entities:
-            has_files = plural in {"datasets", "modules", "models"}
+            uploads = content.get("sourceKind") == UPLOAD
+            has_files = uploads or plural in {"datasets", "modules", "models"}
+            if uploads:
+                digests = {file["path"]: file["digest"].get("md5") for file in content.pop("artifacts")}
+                content["annotations"] = [upload_note(digests).dump()]
             self._entities[id] = {
                 **content,
                 "id": id,
@@ -289,6 +294,9 @@ def _patched(values: Mapping[str, Any], patch: Mapping[str, Any]) -> Json:
 def _files(entity: Json) -> list[Json]:
     if entity["kind"] == "Model":
         return list(entity["artifact"]["volume"]["files"])
+    if entity["kind"] == "DataSource":
+        files = uploads_of(DataSource.parse(entity)).items()
+        return [{"path": path, "digest": {"md5": md5}} for path, md5 in files]
     return list(entity["artifacts"])
 
 

@@ -1,12 +1,13 @@
-"""Data sources from their create requests. A workflow fetches their files."""
+"""Data sources from their create requests. A workflow fetches their files, or a client uploads them."""
 
 from collections.abc import Sequence
 
+from steelyard.api.datasets.creation import WAITING_FOR_UPLOAD
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.egress.policy import EgressRefused, check_url
-from steelyard.schema.data_source import DataSource, pattern_notes
+from steelyard.schema.data_source import UPLOAD, DataSource, pattern_notes, upload_note
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.requests import DataSourceCreateRequest
 from steelyard.schema.source_addresses import source_address
@@ -15,6 +16,11 @@ from steelyard.schema.source_addresses import source_address
 async def data_source(
     context: RequestContext, request: DataSourceCreateRequest, new: NewEntity
 ) -> Sequence[AnyEntity]:
+    if request.sourceKind == UPLOAD:
+        content = request.dump()
+        content.pop("artifacts")
+        note = upload_note({artifact.path: artifact.digest.md5 for artifact in request.artifacts})
+        return [new.entity(DataSource, {**content, "annotations": [note.dump()]}, WAITING_FOR_UPLOAD)]
     address = source_address(request.sourceKind, request.source)
     if not address.takes_token:  # the hub's own address may stand for its mirror, which the step alone knows
         try:
@@ -28,5 +34,6 @@ async def data_source(
             field="secrets.source",
         )
     content = request.dump()
-    content.pop("files", None)
+    for field in ("artifacts", "files"):
+        content.pop(field, None)
     return [new.entity(DataSource, {**content, "annotations": pattern_notes(request.files)})]

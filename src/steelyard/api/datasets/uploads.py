@@ -1,4 +1,4 @@
-"""Uploads of datasets, modules and models: a signed URL for each file, then `finalize`, which verifies them all."""
+"""Uploads of datasets, data sources, modules and models: signed URLs, then `finalize`, which verifies all files."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -13,6 +13,7 @@ from steelyard.api.http.errors import Conflict, Invalid, NotFound
 from steelyard.api.http.responses import model_response, value_response
 from steelyard.schema.answers import StorageSignedURL
 from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus
+from steelyard.schema.data_source import DataSource, uploads_of
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.dependencies import data_source_of
 from steelyard.schema.model import Model
@@ -24,7 +25,7 @@ from steelyard.storage.staging import Area, ChangedMeanwhile, Expected, UploadEr
 LARGEST_PUT = 4900 << 20
 """Most bytes that every kind of store takes in one request."""
 _ENDED = frozenset({"Deleted", "Error", "Terminated"})
-Uploaded = Dataset | Module | Model
+Uploaded = DataSource | Dataset | Module | Model
 
 
 async def uplink(context: RequestContext) -> Response:
@@ -94,7 +95,7 @@ async def _finish(context: RequestContext, entity: Uploaded) -> None:
         raise Conflict(str(error), field=error.path) from error
     except UploadError as error:
         raise Invalid(f"artifacts: {error}", field=error.path) from error
-    # An uploaded model has a workflow, like any other; datasets and modules are ready as they are.
+    # An uploaded model has a workflow, like any other; all others are ready as they are.
     try:
         await _set_status(context, entity, "Created" if isinstance(entity, Model) else "Ready", None, None)
     except Conflict:
@@ -114,7 +115,7 @@ async def _set_status(
 
 async def _uploaded(context: RequestContext) -> Uploaded:
     entity = await load(context)
-    if not isinstance(entity, Dataset | Module | Model):
+    if not isinstance(entity, DataSource | Dataset | Module | Model):
         raise NotFound(f"{entity.kind} {entity.id} has no files to upload")
     return entity
 
@@ -122,6 +123,8 @@ async def _uploaded(context: RequestContext) -> Uploaded:
 def _expected(entity: Uploaded) -> Sequence[Expected]:
     if isinstance(entity, Dataset) and data_source_of(entity):
         return []  # its file is made by its workflow
+    if isinstance(entity, DataSource):
+        return [Expected(path, None, md5) for path, md5 in uploads_of(entity).items()]
     if not isinstance(entity, Model):
         return [Expected(file.path, None, file.digest.md5) for file in entity.artifacts]
     if entity.source.kind != "Upload" or entity.artifact.volume is None:

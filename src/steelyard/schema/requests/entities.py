@@ -1,6 +1,6 @@
 """Create requests of data, models, services, sessions, evaluations, reports and audits."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -8,7 +8,7 @@ from steelyard.schema.audit import AuditRequirement
 from steelyard.schema.base import SchemaModel
 from steelyard.schema.bounds import FEW, Count, Line, Rubric, Word
 from steelyard.schema.data import Artifact, DataSchema, DataView
-from steelyard.schema.data_source import DataSourceFields
+from steelyard.schema.data_source import UPLOAD, DataSourceFields
 from steelyard.schema.dataset import DatasetFields
 from steelyard.schema.evaluation import EvaluationClientConfiguration, Replications
 from steelyard.schema.inference_service import (
@@ -247,15 +247,28 @@ class ArtifactCreateRequest(CreateRequest):
     """Creates an artifact of the registry, which is pushed next."""
 
 
+Fetched = TypeVar("Fetched")
+
+
+def _only_fetched(value: Fetched | None) -> Fetched | None:
+    if value is not None:
+        raise ValueError("should not be there if sourceKind is upload: it is about files that are fetched")
+    return value
+
+
 class DataSourceCreateRequest(DataSourceFields, CreateRequest):
-    """Creates a data source, whose files are fetched next."""
+    """Creates a data source, whose files are fetched or uploaded next."""
 
     name: Name
     """Name for people."""
-    sourceKind: SourceKind
-    """Kind of place: huggingface or zenodo."""
-    source: Line
+    sourceKind: SourceKind | Literal["upload"]
+    """Kind of place: huggingface or zenodo; upload for files that are uploaded next."""
+    source: Line | None = Field(default=None, validate_default=True)
     """Address of the data: OWNER/NAME@REVISION or a URL of the hub, a record's number, DOI or URL of Zenodo."""
+    artifacts: Annotated[list[Artifact], Field(max_length=10_000), AfterValidator(_checked)] = Field(
+        default_factory=list, validate_default=True
+    )
+    """Files to upload, with their MD5 digests in base64; none of a source that is fetched."""
     files: Annotated[list[Line], FEW] | None = None
     """Patterns of files to fetch, such as `data/*.csv`; without them, all files."""
     secrets: SourceSecrets | None = None
@@ -263,7 +276,25 @@ class DataSourceCreateRequest(DataSourceFields, CreateRequest):
 
     @field_validator("source")
     @classmethod
-    def _readable(cls, source: str, info: ValidationInfo) -> str:
-        if kind := info.data.get("sourceKind"):
+    def _readable(cls, source: str | None, info: ValidationInfo) -> str | None:
+        kind = info.data.get("sourceKind")
+        if kind == UPLOAD:
+            return _only_fetched(source)
+        if source is None:
+            raise ValueError("is missing; it should name the data, such as OWNER/NAME@REVISION")
+        if kind:
             source_address(kind, source)
         return source
+
+    @field_validator("artifacts")
+    @classmethod
+    def _announced(cls, artifacts: list[Artifact], info: ValidationInfo) -> list[Artifact]:
+        kind = info.data.get("sourceKind")
+        if kind and (kind == UPLOAD) == (not artifacts):
+            raise ValueError("should list the files to upload if sourceKind is upload, else be empty")
+        return artifacts
+
+    @field_validator("files", "secrets")
+    @classmethod
+    def _of_a_place(cls, value: Fetched, info: ValidationInfo) -> Fetched | None:
+        return _only_fetched(value) if info.data.get("sourceKind") == UPLOAD else value

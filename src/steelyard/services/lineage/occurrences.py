@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from steelyard.schema.data_source import UPLOAD
 from steelyard.schema.dependencies import DATA_SOURCE
 from steelyard.schema.status import ENDINGS, FAILURE, KINDS, SUCCESS, WITHOUT_WORKFLOW
 from steelyard.types import Json
@@ -76,7 +77,9 @@ class Runs:
 
 
 def _is_uploaded(content: Json) -> bool:
-    """Return whether an entity is a dataset of uploaded files, which has no run; one of a data source has."""
+    """Return whether an entity is a dataset or a data source of uploaded files, which has no run."""
+    if content["kind"] == "DataSource":
+        return bool(content["sourceKind"] == UPLOAD)
     notes = content.get("annotations") or ()
     return bool(content["kind"] == "Dataset") and all(note["key"] != DATA_SOURCE for note in notes)
 

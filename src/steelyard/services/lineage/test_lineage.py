@@ -25,6 +25,7 @@ from steelyard.services.lineage import lineage
 from steelyard.services.lineage.events import Names, run_id
 from steelyard.services.lineage.lineage import LineageMetrics, NotTaken, Unavailable, run_lineage
 from steelyard.services.simulation.entities import (
+    make_data_source,
     make_dataset,
     make_dataset_of_source,
     make_evaluation,
@@ -239,6 +240,7 @@ async def test_uploaded_datasets_have_no_run_and_models_and_datasets_of_sources_
     bench = Bench()
     async with bench.running():
         await bench.becomes(make_dataset("d1"), "Ready")
+        await bench.becomes(make_data_source("c1", sourceKind="upload"), "Ready")
         await bench.becomes(make_model("m1"), "Ready")
         await bench.becomes(make_dataset_of_source("d2", "c1"), "Ready")
     assert [(event["eventType"], event["job"]["facets"]["jobType"]["jobType"]) for event in bench.events] == [

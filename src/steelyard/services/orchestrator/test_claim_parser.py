@@ -11,7 +11,14 @@ from steelyard.broker.log import STATE, Record
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.services.orchestrator.claim_parser import parse_claim
-from steelyard.services.simulation.entities import START, make_base, make_dataset, make_evaluation, make_model
+from steelyard.services.simulation.entities import (
+    START,
+    make_base,
+    make_data_source,
+    make_dataset,
+    make_evaluation,
+    make_model,
+)
 
 LATER = START + timedelta(hours=1)
 
@@ -49,9 +56,11 @@ def test_a_status_says_when_it_began(status: str, admitted: bool, terminal: bool
 
 
 def test_what_runs_nowhere_holds_nothing() -> None:
-    _, claim = parse_claim(record_of(make_dataset(status="WaitingForUpload")), resource_allocation)
-    assert isinstance(claim, Claim)
-    assert claim.quantities == {}
+    uploaded = make_data_source(status="WaitingForUpload", sourceKind="upload")
+    for entity in (make_dataset(status="WaitingForUpload"), uploaded):
+        _, claim = parse_claim(record_of(entity), resource_allocation)
+        assert isinstance(claim, Claim)
+        assert claim.quantities == {}
 
 
 def test_an_admitted_run_of_a_pipeline_holds_nothing_since_it_has_no_resource() -> None:
