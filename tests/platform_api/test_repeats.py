@@ -87,7 +87,7 @@ async def listening(log: MemoryLog) -> AsyncIterator[tuple[str, str, Engines]]:
     """The API's address, a token, and its engines, of which no service works."""
     engines = replace(await make_engines(), log=log)
     async with make_world(engines, services=False) as world:
-        client = await world.holder(grant("models", ["*"], ["acme"]))
+        client = await world.holder(grant("models", ["*"], ["acme"]), grant("accounts", ["*"], ["acme"]))
         token = client.headers["authorization"]
     platform = Platform(
         engines.log,
@@ -98,17 +98,20 @@ async def listening(log: MemoryLog) -> AsyncIterator[tuple[str, str, Engines]]:
         b"secret",
         engines.clock,
         random_id,
+        secret_keys=engines.secret_keys,
     )
     async with serving(platform) as url:
         yield url, token, engines
     await engines.accounts_database.close()
 
 
-async def send(url: str, token: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def send(
+    url: str, token: str, content: Json = BODY
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Asks for a model, and does not wait for the answer."""
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    body = httpx.Request("POST", url, json=BODY).content  # byte by byte as the repeat
+    body = httpx.Request("POST", url, json=content).content  # byte by byte as the repeat
     head = f"POST /v0/models HTTP/1.1\r\nHost: api\r\nAuthorization: {token}\r\n"
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
@@ -167,6 +170,27 @@ async def test_each_repeat_finds_an_entity_of_its_own() -> None:
             await deliveries(engines, ["answered"] * 3)
             await post(client)
         assert len(await models_in(log)) == 4
+
+
+async def test_a_repeat_finds_its_entity_also_after_the_secret_that_it_names_was_deleted() -> None:
+    log = Held()
+    hub = {"kind": "HuggingFaceHub", "huggingFaceHub": {"repoID": "org/gated", "revision": "main"}}
+    fields: Json = {"source": hub, "secrets": {"source": "hub-token"}}
+    async with listening(log) as (url, token, engines):
+        secret = f"{url}/v0/accounts/acme/secrets/hub-token"
+        async with httpx.AsyncClient(base_url=f"{url}/v0", headers={"Authorization": token}) as client:
+            assert (await client.put(secret, json={"value": "hf_0123456789"})).is_success
+            _, writer = await send(url, token, {**BODY, **fields})
+            await log.arrived.wait()
+            await close(writer)
+            await deliveries(engines, ["lost"])
+            log.may_return.set()
+            assert (await client.delete(secret)).is_success
+            repeated = await post(client, **fields)
+            assert await models_in(log) == {repeated["id"]}
+            # What was answered is not repeated: this one is refused, as every other that names no secret.
+            refused = await client.post("/models", json={**BODY, **fields})
+            assert (refused.status_code, refused.json()["field"]) == (422, "secrets.source")
 
 
 async def test_what_was_answered_is_not_repeated() -> None:

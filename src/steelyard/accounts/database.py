@@ -217,6 +217,13 @@ class Outbox(Protocol):
         """
         ...
 
+    async def repeated(self, row: OutboxRow, *, window_seconds: float = 60) -> OutboxRow | None:
+        """Return the earlier row that `add` would give for a row, open again as `add` opens it; add nothing.
+
+        It is asked about a request that can no longer be carried out: what an equal one used is gone by now.
+        """
+        ...
+
     async def sent(self, command: str, position: tuple[int, int]) -> None: ...
 
     async def answered(self, commands: Sequence[str]) -> None: ...

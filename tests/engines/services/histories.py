@@ -70,7 +70,7 @@ _OF_ACCOUNTS = st.one_of(
 )
 _OF_THE_OUTBOX = st.one_of(
     st.tuples(
-        st.just("add"),
+        st.sampled_from(["add", "repeated"]),
         _COMMANDS,
         st.none() | st.sampled_from(["k", "l"]),
         st.sampled_from(["r", "s"]),
@@ -208,6 +208,13 @@ class _Database:
             return "a command has one row"
         given: OutboxRow = row(command, request=request, key=key, seconds=seconds, server=server)
         return await self._outbox.add(given, [replace(given, command=f"{command}-1", idempotency_key=None)])
+
+    async def repeated(
+        self, command: str, key: str | None, request: str, seconds: int, server: str
+    ) -> Outcome:
+        return await self._outbox.repeated(
+            row(command, request=request, key=key, seconds=seconds, server=server)
+        )
 
     async def sent(self, command: str, offset: int) -> None:
         await self._outbox.sent(command, (0, offset))

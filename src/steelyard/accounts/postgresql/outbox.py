@@ -80,19 +80,27 @@ class PostgresOutbox:
     async def add(
         self, row: OutboxRow, others: Sequence[OutboxRow] = (), *, window_seconds: float = 60
     ) -> OutboxRow:
-        def kept(rows: Sequence[Any]) -> OutboxRow:
+        return await self._earlier(row, [row, *others], window_seconds) or row
+
+    async def repeated(self, row: OutboxRow, *, window_seconds: float = 60) -> OutboxRow | None:
+        return await self._earlier(row, [], window_seconds)
+
+    async def _earlier(
+        self, row: OutboxRow, new: Sequence[OutboxRow], window_seconds: float
+    ) -> OutboxRow | None:
+        """Return the row that a row repeats; without one, add the new rows."""
+
+        def read(rows: Sequence[Any]) -> OutboxRow | None:
             (first,) = rows
             if row.server and not first.registered:
                 raise LeaseEnded(f"server {row.server}: its lease has ended")  # nothing is committed
             if first.command is None:
-                return row
+                return None
             same = _row(first)
             return replace(same, delivery="open", server=row.server) if same.delivery == "lost" else same
 
         # Two API servers may get a request and its repeat at once: an account's requests are compared one at a time.
-        return await self._writes.write(
-            _add_unless_there(row, others, window_seconds), kept, lock=row.account
-        )
+        return await self._writes.write(_add_unless_there(row, new, window_seconds), read, lock=row.account)
 
     async def sent(self, command: str, position: tuple[int, int]) -> None:
         query = (
@@ -195,9 +203,9 @@ class PostgresOutbox:
 
 
 def _add_unless_there(
-    row: OutboxRow, others: Sequence[OutboxRow], window_seconds: float
+    row: OutboxRow, rows: Sequence[OutboxRow], window_seconds: float
 ) -> tuple[str, Mapping[str, object]]:
-    """Return the statement that adds rows unless there is an earlier one of the same request.
+    """Return the statement that adds rows unless there is an earlier one of the same request as `row`.
 
     It gives one row: whether the server is registered, and the earlier row, if any.
     A lost row is opened again: one repeat finds it, and a second repeat is an entity of its own.
@@ -211,16 +219,19 @@ def _add_unless_there(
     else:
         where, values = "idempotency_key = %(key)s", values | {"key": row.idempotency_key}
     new = []
-    for number, item in enumerate((row, *others)):
+    for number, item in enumerate(rows):
         values |= {f"{name}_{number}": value for name, value in _values(item).items()}
         new.append("(" + ", ".join(f"%({name}_{number})s::{kind}" for name, kind in _TYPES.items()) + ")")
+    added = (
+        f", added AS (INSERT INTO outbox ({_COLUMNS}) SELECT * FROM (VALUES {', '.join(new)}) AS new"
+        " WHERE NOT EXISTS (SELECT FROM earlier))"
+    )
     return (
         f"WITH registered AS ({servers.CHECK}),"
         f" earlier AS (SELECT {_COLUMNS} FROM outbox WHERE account = %(account)s AND {where} ORDER BY number LIMIT 1),"
         " opened AS (UPDATE outbox SET delivery = 'open', server = %(server)s"
-        " WHERE command = (SELECT command FROM earlier WHERE delivery = 'lost')),"
-        f" added AS (INSERT INTO outbox ({_COLUMNS}) SELECT * FROM (VALUES {', '.join(new)}) AS new"
-        " WHERE NOT EXISTS (SELECT FROM earlier))"
+        " WHERE command = (SELECT command FROM earlier WHERE delivery = 'lost'))"
+        f"{added if new else ''}"
         f" SELECT EXISTS (SELECT FROM registered) AS registered, {_COLUMNS}"
         " FROM (VALUES (1)) AS one LEFT JOIN earlier ON true"
     ), values

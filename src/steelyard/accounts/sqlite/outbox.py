@@ -99,12 +99,7 @@ class SqliteOutbox:
             servers.check(connection, row.server)
             earlier = _earlier(connection, row, window_seconds)
             if earlier is not None:
-                if earlier.delivery != "lost":
-                    return earlier
-                # A lost row is open again: one repeat finds it, and a second repeat is an entity of its own.
-                query = "UPDATE outbox SET answered = 0, server = ? WHERE command = ?"
-                connection.execute(query, (row.server, earlier.command))
-                return replace(earlier, delivery="open", server=row.server)
+                return earlier
             connection.executemany(
                 f"INSERT INTO outbox ({_COLUMNS}) VALUES ({', '.join('?' * 15)})",
                 [_values(item) for item in (row, *others)],
@@ -112,6 +107,13 @@ class SqliteOutbox:
             return row
 
         return await self._database.write(insert)
+
+    async def repeated(self, row: OutboxRow, *, window_seconds: float = 60) -> OutboxRow | None:
+        def find(connection: sqlite3.Connection) -> OutboxRow | None:
+            servers.check(connection, row.server)
+            return _earlier(connection, row, window_seconds)
+
+        return await self._database.write(find)
 
     async def sent(self, command: str, position: tuple[int, int]) -> None:
         query = "UPDATE outbox SET partition = ?, offset = ? WHERE command = ?"
@@ -197,6 +199,18 @@ class SqliteOutbox:
 
 
 def _earlier(connection: sqlite3.Connection, row: OutboxRow, window: float) -> OutboxRow | None:
+    """Return the row that a new one repeats. A lost row is open again: one repeat finds it, and a second repeat is an
+    entity of its own.
+    """
+    earlier = _repeated_row(connection, row, window)
+    if earlier is None or earlier.delivery != "lost":
+        return earlier
+    query = "UPDATE outbox SET answered = 0, server = ? WHERE command = ?"
+    connection.execute(query, (row.server, earlier.command))
+    return replace(earlier, delivery="open", server=row.server)
+
+
+def _repeated_row(connection: sqlite3.Connection, row: OutboxRow, window: float) -> OutboxRow | None:
     if row.idempotency_key is not None:
         return _first_of_key(connection, row.account, row.idempotency_key)
     where = "account = ? AND request = ? AND created > ? AND answered = 2 AND idempotency_key IS NULL"

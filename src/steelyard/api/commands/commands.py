@@ -137,6 +137,22 @@ class Commands:
             await self._answer_again(row, origin.digest, reply)
         return row
 
+    async def repeated(
+        self, account: str, origin: CommandOrigin, now: datetime, reply: Reply
+    ) -> OutboxRow | None:
+        """Return the row of an earlier equal request without a key whose answer was lost; this answer stands for it.
+
+        It is asked once a request has failed its checks: what the earlier one used may be gone by now.
+        """
+        if origin.idempotency_key is not None:
+            return None
+        request = _unkeyed(origin)
+        asked = OutboxRow("", account, "", "", now, "", b"", {}, request)
+        row = await self._relay.repeated(asked)
+        if row is not None:
+            await self._answer_again(row, request, reply)
+        return row
+
     async def _answer_again(self, kept: OutboxRow, request: str, reply: Reply) -> None:
         """Let the answer stand for the row of an earlier request, which this one repeats. Raises Conflict."""
         if kept.request != request:
@@ -232,9 +248,7 @@ class Commands:
             value=message.value,
             headers=message.headers,
             # With a key, a repeat is the same request although the token may be another one by then.
-            request=origin.digest
-            if origin.idempotency_key is not None
-            else f"{origin.token}:{origin.digest}",
+            request=origin.digest if origin.idempotency_key is not None else _unkeyed(origin),
             idempotency_key=origin.idempotency_key,
             ends=self._relay.end(partition_of(entity.id, self._log.partitions)),
         )
@@ -245,6 +259,11 @@ class Commands:
         headers = {"id": id, "source": "api", "time": command_time(now), "actor": origin.actor}
         headers |= {"token": origin.token, **origin.headers}
         return Message(EVENTS, command.data.id, command.dump_json(), headers)
+
+
+def _unkeyed(origin: CommandOrigin) -> str:
+    """Return what equal requests without an idempotency key have in common: their token, too."""
+    return f"{origin.token}:{origin.digest}"
 
 
 def derived_id(*parts: str) -> str:

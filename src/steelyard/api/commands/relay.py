@@ -120,6 +120,17 @@ class OutboxRelay:
             self._sending -= commands
         return kept
 
+    async def repeated(self, row: OutboxRow) -> OutboxRow | None:
+        """Return the row of an earlier request that a row repeats, as `add` would; nothing is added."""
+        await self.resolve_doubt(row)
+        await self._note_lost()
+        server = self.server
+        try:
+            return await self._outbox.repeated(replace(row, server=server))
+        except LeaseEnded:
+            await self._register(instead_of=server)
+            return await self._outbox.repeated(replace(row, server=self.server))
+
     async def _add_own(self, rows: Sequence[OutboxRow]) -> OutboxRow:
         """Add rows as rows of this server, which becomes a new one where its lease has ended."""
         server = self.server

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from steelyard.accounts.database import OutboxRow
-from steelyard.api.commands.commands import Edit, derived_id
+from steelyard.api.commands.commands import CommandOrigin, Edit, derived_id
 from steelyard.api.entities.creation import Build, NewEntity
 from steelyard.api.entities.dependents import warning
 from steelyard.api.entities.labels import check_reserved
@@ -18,7 +18,7 @@ from steelyard.api.entities.loading import EntitySummary, load_json, load_summar
 from steelyard.api.entities.reading import entity_of
 from steelyard.api.entities.secrets import take_secrets
 from steelyard.api.http.context import RequestContext
-from steelyard.api.http.errors import Conflict, Forbidden, Invalid, invalid
+from steelyard.api.http.errors import Conflict, Forbidden, Invalid, NotFound, invalid
 from steelyard.api.http.responses import json_response, model_response, value_response
 from steelyard.schema.account import APIResource
 from steelyard.schema.answers import Status
@@ -186,11 +186,30 @@ class Collection(Kept):
                 field="account",
             )
         origin = context.command_origin()
-        key = origin.idempotency_key
         if (
             earlier := await context.api.commands.accepted_before(request.account, origin, context.reply)
         ) is not None:
             return await _as_it_is_now(context, earlier)
+        try:
+            row, is_new = await self._new(context, request, origin, privileged)
+        except (Conflict, Forbidden, Invalid, NotFound):
+            repeated = await context.api.commands.repeated(
+                request.account, origin, context.now, context.reply
+            )
+            if repeated is None:
+                raise
+            row, is_new = repeated, False
+        return entity_of(row) if is_new else await _as_it_is_now(context, row)
+
+    async def _new(
+        self,
+        context: RequestContext,
+        request: CreateRequest,
+        origin: CommandOrigin,
+        privileged: dict[str, Any],
+    ) -> tuple[OutboxRow, bool]:
+        """Return the row of the new entity, or of an earlier request that this one repeats, and whether it is new."""
+        key = origin.idempotency_key
         request, references = await take_secrets(context, request)
         # With a key, every repeat of the request gives the same id, also when the outbox has forgotten its row.
         id = derived_id(request.account, key) if key is not None else context.api.platform.new_id()
@@ -202,8 +221,7 @@ class Collection(Kept):
                 entities = list(await self.build(context, request, new))
             except ValidationError as error:
                 raise invalid(error) from error
-            row, is_new = await context.api.commands.create(entities, origin, context.now, context.reply)
-        return entity_of(row) if is_new else await _as_it_is_now(context, row)
+            return await context.api.commands.create(entities, origin, context.now, context.reply)
 
     def _privileged_fields(self, context: RequestContext, content: dict[str, object]) -> dict[str, object]:
         if not self.privileged or "securityContext" not in content:

@@ -165,6 +165,25 @@ async def a_lost_row_is_found_by_one_repeat(outbox: Outbox) -> None:
     assert (await outbox.add(row("e0", request="r", seconds=2))).command == "c0"
 
 
+async def a_repeat_that_is_only_asked_for_adds_nothing(outbox: Outbox) -> None:
+    assert await outbox.repeated(row("c0", request="r")) is None
+    await outbox.add(row("c1", request="r"))
+    assert await outbox.repeated(row("c2", request="r")) is None
+    await outbox.lost(["c1"])
+    assert await outbox.repeated(row("c3", request="r", account="b")) is None
+    assert await outbox.repeated(row("c4", request="r", seconds=61)) is None
+    assert await outbox.repeated(row("c5", request="r", seconds=59)) == row("c1", request="r")
+    assert await outbox.repeated(row("c6", request="r", seconds=59)) is None
+    await outbox.add(row("c7", key="k"))
+    assert await outbox.repeated(row("c8", key="k")) == row("c7", key="k")
+    assert commands(await outbox.pending()) == "c1 c7"
+    try:
+        await outbox.repeated(row("c9", request="r", server="unregistered"))
+    except LeaseEnded:
+        return
+    raise AssertionError("a server that is not registered was answered")
+
+
 async def what_a_server_left_open_is_lost(outbox: Outbox) -> None:
     await outbox.begin("s1", 0)
     await outbox.add(row("c1", request="r", server="s1"))
@@ -412,6 +431,7 @@ CASES: dict[str, Case] = {
         equal_requests_in_flight_are_rows_of_their_own,
         a_repeated_request_gives_the_row_whose_answer_was_lost,
         a_lost_row_is_found_by_one_repeat,
+        a_repeat_that_is_only_asked_for_adds_nothing,
         what_a_server_left_open_is_lost,
         each_server_has_rows_of_its_own,
         a_server_whose_lease_has_ended_is_taken_over,
