@@ -6,9 +6,10 @@ import httpx
 import jwt
 import pytest
 
+from steelyard.api.settings import ApiSettings
 from steelyard.schema.account import AccessGrant
 from steelyard.types import Json
-from tests.platform_api.world import World, grant, model
+from tests.platform_api.world import World, grant, make_world, model
 
 EXPIRES = "2030-01-02T00:00:00Z"
 READ = {"resources": ["models"], "functions": ["get", "query"], "accounts": ["acme"]}
@@ -49,6 +50,19 @@ async def test_an_account_and_its_token(world: World) -> None:
     assert token not in str(key)
     assert key["subject"] == f"accounts/{made['id']}"
     assert (await world.admin.get(f"/accounts/{made['id']}/tokens/{key['id']}")).json() == key
+
+
+async def test_an_account_has_at_most_so_many_tokens() -> None:
+    async with make_world(settings=ApiSettings(account_tokens=2)) as world:
+        made = await account(world, WRITE)
+        path = f"/accounts/{made['id']}/tokens"
+        assert [(await minted(world, made, READ)).status_code for _ in range(2)] == [200, 200]
+        refused = await minted(world, made, READ)
+        assert (refused.status_code, refused.json()["reason"]) == (409, "Conflict")
+        assert "has 2 tokens that are valid" in refused.json()["detail"]
+        (key, _) = (await world.admin.get(path)).json()
+        await world.admin.delete(f"{path}/{key['id']}")
+        assert (await minted(world, made, READ)).status_code == 200
 
 
 async def test_a_revoked_token_counts_no_more(world: World) -> None:

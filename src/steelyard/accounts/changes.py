@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from steelyard.accounts.database import TooManyLabels
+from steelyard.accounts.database import TooManyKeys, TooManyLabels
 from steelyard.schema.account import AccessGrant, Account
 
 ENDED_KEPT = timedelta(days=7)
@@ -45,3 +45,11 @@ def restored(kept: str, labels: str) -> Account:
     account = Account.model_validate_json(kept)
     account.labels = json.loads(labels)
     return account
+
+
+def check_number_of_keys(count: int, most: int | None) -> None:
+    """Raise TooManyKeys where an account with so many keys may have no other one."""
+    if most is not None and count >= most:
+        raise TooManyKeys(
+            f"the account has {count} tokens that are valid, the most that one may have; revoke one first"
+        )

@@ -33,6 +33,10 @@ class TooManyLabels(AccountsDatabaseError, ContentError):
     """The account would have more labels than it may."""
 
 
+class TooManyKeys(AccountsDatabaseError, ContentError):
+    """The account has as many keys as it may."""
+
+
 class TooManySecrets(AccountsDatabaseError, ContentError):
     """The account has as many secrets as it may."""
 
@@ -90,10 +94,19 @@ class Accounts(Protocol):
         """The account stays, Deleted and without keys and secrets. Raises NoSuchAccount."""
         ...
 
-    async def add_key(self, account: str, key: APIKey, digest: str, purpose: str | None = None) -> None:
+    async def add_key(
+        self,
+        account: str,
+        key: APIKey,
+        digest: str,
+        purpose: str | None = None,
+        *,
+        most: int | None = None,
+    ) -> None:
         """An account has one key of a purpose: an earlier one is revoked at once. Raises NoSuchAccount.
 
-        Keys that ended long before this one begins are removed, of any account.
+        Keys that ended long before this one begins are removed, of any account. Raises TooManyKeys if the account would
+        have more than `most` keys that have not ended when this one begins.
         """
         ...
 

@@ -82,10 +82,12 @@ class Tokens:
         now: datetime,
         *,
         purpose: str | None = None,
+        most: int | None = None,
     ) -> str:
         """A new token: of an account, or of a session, which has none.
 
-        With a `purpose` it takes the place of the account's earlier token of that purpose. Raises NoSuchAccount.
+        With a `purpose` it takes the place of the account's earlier token of that purpose. Raises NoSuchAccount, and
+        TooManyKeys if the account would have more than `most` valid tokens.
         """
         if account is None and not subject.startswith(_SESSIONS):
             raise ValueError(f"subject: {subject!r} should be {_SESSIONS}<id>, as there is no account")
@@ -102,7 +104,7 @@ class Tokens:
         if account is None:
             await self._accounts.add_session_key(key, _digest(token).hex())
         else:
-            await self._accounts.add_key(account.id or "", key, _digest(token).hex(), purpose)
+            await self._accounts.add_key(account.id or "", key, _digest(token).hex(), purpose, most=most)
         return token
 
     async def authenticate(self, token: str, now: datetime) -> Principal:

@@ -49,6 +49,9 @@ class ApiSettings(BaseModel):
     session_replicas: int = Field(
         default=1000, ge=1, le=INT32, description="Maximum replicas of one inference session."
     )
+    account_tokens: int = Field(
+        default=1000, ge=1, le=100_000, description="Maximum valid tokens of one account."
+    )
     access_log: bool = Field(
         default=False,
         description="Whether every request is logged: subject and id of its token, function, route, entity and status.",

@@ -8,7 +8,15 @@ from pydantic import ValidationError
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from steelyard.accounts.changes import ENDED_KEPT, permit, relabel, restored, stored, transit
+from steelyard.accounts.changes import (
+    ENDED_KEPT,
+    check_number_of_keys,
+    permit,
+    relabel,
+    restored,
+    stored,
+    transit,
+)
 from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken, NoSuchAccount
 from steelyard.accounts.postgresql.database import PostgresDatabase, T, Work
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
@@ -107,7 +115,15 @@ class PostgresAccounts:
 
         await self._change(remove)
 
-    async def add_key(self, account: str, key: APIKey, digest: str, purpose: str | None = None) -> None:
+    async def add_key(
+        self,
+        account: str,
+        key: APIKey,
+        digest: str,
+        purpose: str | None = None,
+        *,
+        most: int | None = None,
+    ) -> None:
         async def insert(connection: AsyncConnection) -> None:
             # Locked, so that no key is added while the account is deleted, nor two of one purpose.
             query = text("SELECT 1 FROM accounts WHERE id = :id FOR UPDATE")
@@ -116,6 +132,9 @@ class PostgresAccounts:
             if purpose is not None:
                 query = text("DELETE FROM keys WHERE account = :account AND purpose = :purpose")
                 await connection.execute(query, {"account": account, "purpose": purpose})
+            query = text("SELECT count(*) FROM keys WHERE account = :account AND expires > :now")
+            count = (await connection.execute(query, {"account": account, "now": key.created})).scalar_one()
+            check_number_of_keys(count, most)
             await _insert_key(connection, account, key, digest, purpose)
 
         await self._change(insert)

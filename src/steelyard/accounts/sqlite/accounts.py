@@ -7,7 +7,15 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from steelyard.accounts.changes import ENDED_KEPT, permit, relabel, restored, stored, transit
+from steelyard.accounts.changes import (
+    ENDED_KEPT,
+    check_number_of_keys,
+    permit,
+    relabel,
+    restored,
+    stored,
+    transit,
+)
 from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken, NoSuchAccount
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 from steelyard.sqlite import Database
@@ -112,13 +120,24 @@ class SqliteAccounts:
     async def _change(self, id: str, change: Callable[[Account], None]) -> Account:
         return await self._database.write(lambda connection: _update(connection, id, change))
 
-    async def add_key(self, account: str, key: APIKey, digest: str, purpose: str | None = None) -> None:
+    async def add_key(
+        self,
+        account: str,
+        key: APIKey,
+        digest: str,
+        purpose: str | None = None,
+        *,
+        most: int | None = None,
+    ) -> None:
         def insert(connection: sqlite3.Connection) -> None:
             if connection.execute("SELECT 1 FROM accounts WHERE id = ?", (account,)).fetchone() is None:
                 raise NoSuchAccount(f"id: there is no account {account}")
             if purpose is not None:
                 # The old key goes in the transaction that adds the new one: there are never two of a purpose, nor none.
                 connection.execute("DELETE FROM keys WHERE account = ? AND purpose = ?", (account, purpose))
+            query = "SELECT count(*) FROM keys WHERE account = ? AND expires > ?"
+            (count,) = connection.execute(query, (account, key.created.timestamp())).fetchone()
+            check_number_of_keys(count, most)
             _insert_key(connection, account, key, digest, purpose)
 
         await self._database.write(insert)

@@ -2,10 +2,11 @@
 
 from starlette.responses import Response
 
+from steelyard.accounts.database import TooManyKeys
 from steelyard.accounts.grants import covers
 from steelyard.api.accounts.loading import check_covered, load_account
 from steelyard.api.http.context import RequestContext
-from steelyard.api.http.errors import Forbidden, Invalid, NotFound
+from steelyard.api.http.errors import Conflict, Forbidden, Invalid, NotFound
 from steelyard.api.http.responses import list_response, model_response, value_response
 from steelyard.schema.account import AccessGrant, APIKey
 from steelyard.schema.requests import AccountTokenCreateRequest
@@ -26,7 +27,13 @@ async def create(context: RequestContext) -> Response:
         )
     check_covered(context, request.grants, "grants")
     subject = f"accounts/{account.id}"
-    token = await context.api.tokens.mint(account, subject, request.grants, request.expires, context.now)
+    most = context.api.platform.settings.account_tokens
+    try:
+        token = await context.api.tokens.mint(
+            account, subject, request.grants, request.expires, context.now, most=most
+        )
+    except TooManyKeys as error:
+        raise Conflict(str(error)) from error
     return value_response(token)
 
 

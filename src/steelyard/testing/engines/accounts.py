@@ -1,5 +1,6 @@
 """Contract of accounts databases for accounts and keys. Engines run each of `CASES`."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +11,7 @@ from steelyard.accounts.database import (
     KeyTaken,
     NameTaken,
     NoSuchAccount,
+    TooManyKeys,
     TooManyLabels,
 )
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
@@ -169,6 +171,26 @@ async def a_key_takes_the_place_of_the_one_with_its_purpose(accounts: Accounts) 
     assert await accounts.key("others") is not None
 
 
+async def an_account_has_at_most_so_many_keys_that_have_not_ended(accounts: Accounts) -> None:
+    id, other = await account(accounts), await account(accounts, "bob")
+    await accounts.add_key(other, key("others"), "digest")
+    await accounts.add_key(id, key("ended", ends=NOW), "digest")
+    added = await asyncio.gather(
+        *(accounts.add_key(id, key(f"k{number}"), "digest", most=3) for number in range(8)),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in added if result is not None] == [TooManyKeys] * 5
+    assert len((await current(accounts, id)).apiKeys) == 4
+    # One that takes another's place adds none, and each that is revoked makes room.
+    await accounts.revoke(id, (await current(accounts, id)).apiKeys[-1].id)
+    for name in ("first", "second"):
+        await accounts.add_key(id, key(name), "digest", "bootstrap", most=3)
+    assert "3 tokens that are valid" in await refusal(
+        accounts.add_key(id, key("more"), "digest", most=3), TooManyKeys
+    )
+    await accounts.add_key(id, key("unbounded"), "digest")
+
+
 async def keys_that_ended_long_ago_go(accounts: Accounts) -> None:
     id, end = await account(accounts), NOW + timedelta(days=90)
     await accounts.add_session_key(key("old", ends=LATER), "digest")
@@ -225,6 +247,7 @@ CASES: dict[str, Case] = {
         a_sessions_key_belongs_to_no_account,
         one_key_is_revoked_or_all_of_an_account,
         a_key_takes_the_place_of_the_one_with_its_purpose,
+        an_account_has_at_most_so_many_keys_that_have_not_ended,
         keys_that_ended_long_ago_go,
         the_newest_signing_key_signs,
         every_change_changes_the_version,
