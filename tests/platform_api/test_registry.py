@@ -1,10 +1,12 @@
 """The registry of artifacts, over HTTP: a real client of registries pushes and pulls, and each rule by itself."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,9 +21,10 @@ from steelyard.api.http.routing import Route
 from steelyard.api.registry.repository import MOST_MANIFESTS
 from steelyard.api.registry.routes import registry_routes
 from steelyard.client import Client
+from steelyard.storage.store import ObjectInfo, Store
 from tests.platform_api.published import ACCOUNT, Laboratory, laboratory
 from tests.platform_api.registry import MANIFEST, Registry, code, digest_of
-from tests.platform_api.world import World, grant
+from tests.platform_api.world import World, grant, make_engines, make_world
 
 ROUTES = tuple(registry_routes())
 WITH_GRANT = tuple(route for route in ROUTES if isinstance(route.check, Grant))
@@ -183,11 +186,65 @@ def test_an_upload_goes_on_after_its_connection_broke(registry: Registry) -> Non
     assert registry.ask("GET", f"blobs/{digest}").content == content
 
 
+def test_an_upload_goes_on_from_its_last_chunk_whatever_was_noted_of_it(registry: Registry) -> None:
+    content = b"0123456789"
+    location = registry.begin()
+    assert registry.ask("PATCH", location, content[:2]).status_code == 202
+    extents = registry.lab.folder / "storage" / "staging" / registry.id / "extents"
+    note = extents / location.rpartition("/")[2]
+    written = note.read_bytes()
+    for number in (2, 4):
+        assert registry.ask("PATCH", location, content[number : number + 2]).status_code == 202
+    note.write_bytes(written)  # as a crash leaves it after a chunk, or a slower request
+    assert registry.ask("GET", location).headers["Range"] == "0-5"
+    note.unlink()
+    assert registry.ask("PATCH", location, content[6:], Content_Range="6-9").status_code == 202
+    digest = digest_of(content)
+    assert registry.ask("PUT", f"{location}?digest={digest}").status_code == 201
+
+
+class Counting:
+    """A store that counts the objects that it lists and looks up."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def head(self, key: str) -> ObjectInfo:
+        self.count += 1
+        return await self._store.head(key)
+
+    async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
+        async for info in self._store.list(prefix):
+            self.count += 1
+            yield info
+
+
+async def test_each_chunk_of_an_upload_costs_the_same() -> None:
+    engines = await make_engines()
+    store = Counting(engines.store)
+    async with make_world(replace(engines, store=cast(Store, store))) as world:
+        made = await world.created("artifacts")
+        begun = await world.admin.post(f"http://api/v2/artifacts/{made['id']}/blobs/uploads/")
+        location, costs = f"http://api{begun.headers['Location']}", []
+        for _ in range(30):
+            before = store.count
+            assert (await world.admin.patch(location, content=b"x")).status_code == 202
+            costs.append(store.count - before)
+        assert (costs[0], set(costs)) == (costs[-1], {costs[0]})
+        finished = await world.admin.put(location, params={"digest": digest_of(b"x" * 30)})
+        assert finished.status_code == 201
+
+
 def test_a_cancelled_upload_is_gone(registry: Registry) -> None:
     location = registry.begin()
     registry.ask("PATCH", location, b"content")
     staged = registry.lab.folder / "storage" / "staging" / registry.id
-    assert len([path for path in staged.rglob("*") if path.is_file()]) == 2, "its beginning and a chunk"
+    files = [path for path in staged.rglob("*") if path.is_file()]
+    assert len(files) == 3, "its beginning, a chunk and how far it is"
     assert registry.ask("DELETE", location).status_code == 204
     assert code(registry.ask("PATCH", location, b"content")) == (404, "BLOB_UPLOAD_UNKNOWN")
     assert [path for path in staged.rglob("*") if path.is_file()] == []

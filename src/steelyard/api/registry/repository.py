@@ -101,6 +101,10 @@ class Repository:
         # Apart from the chunks: who counts uploads does not list every chunk.
         return f"staging/{self.id}/uploads/{upload}"
 
+    def extent(self, upload: str) -> str:
+        """Return the key of the note of how far an upload is."""
+        return f"staging/{self.id}/extents/{upload}"
+
     @property
     def seal(self) -> str:
         """Key of the seal."""

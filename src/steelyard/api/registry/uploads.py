@@ -1,7 +1,9 @@
 """Uploads of blobs: in chunks, which may be resumed after an interruption, and verified by digest at the end.
 
 Each chunk is an object of its own, named by where it begins and written only once. So a chunk counts only when it is
-durable, every API process knows how far an upload is, and of two chunks for the same place one is refused.
+durable, every API process knows how far an upload is, and of two chunks for the same place one is refused. A note says
+how far the upload is at least, so that not all chunks are listed for each of them: from there on they are looked up one
+by one.
 """
 
 import asyncio
@@ -9,8 +11,10 @@ import hashlib
 import re
 import tempfile
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 from starlette.responses import Response
 
 from steelyard.api.http.context import RequestContext
@@ -24,7 +28,7 @@ from steelyard.api.registry.errors import (
 )
 from steelyard.api.registry.ranges import chunk_range
 from steelyard.api.registry.repository import Repository, hex_of, readable_other, writable
-from steelyard.storage.store import ObjectExists, ObjectInfo, StorageFull
+from steelyard.storage.store import ObjectExists, ObjectInfo, ObjectMissing, StorageFull
 
 MOST_UPLOADS = 100
 """Maximum unfinished uploads of a repository."""
@@ -33,6 +37,14 @@ MOST_CHUNKS = 10_000
 _PIECE_BYTES = 4 << 20
 _ID = re.compile(r"[0-9a-f]{32}")
 _REPOSITORY = "artifacts/"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Bytes and chunks of an upload."""
+
+    end: int = 0
+    chunks: int = 0
 
 
 async def begin(context: RequestContext) -> Response:
@@ -50,22 +62,22 @@ async def begin(context: RequestContext) -> Response:
     await repository.store.create(repository.begun(upload), b"")
     if digest is None:
         return _progress(repository, upload, 0, 202)
-    await _append(context, repository, upload, [])
+    await _append(context, repository, upload, Extent())
     return await _finish(context, repository, upload, digest)
 
 
 async def progress(context: RequestContext) -> Response:
     """No content; `Range` says how far an upload is, and the next chunk begins there."""
     repository = await writable(context)
-    upload, chunks = await _upload(context, repository)
-    return _progress(repository, upload, _end(chunks), 204)
+    upload, extent = await _upload(context, repository)
+    return _progress(repository, upload, extent.end, 204)
 
 
 async def append(context: RequestContext) -> Response:
     """The next chunk of an upload, durable."""
     repository = await writable(context)
-    upload, chunks = await _upload(context, repository)
-    return _progress(repository, upload, await _append(context, repository, upload, chunks), 202)
+    upload, extent = await _upload(context, repository)
+    return _progress(repository, upload, await _append(context, repository, upload, extent), 202)
 
 
 async def finish(context: RequestContext) -> Response:
@@ -73,8 +85,8 @@ async def finish(context: RequestContext) -> Response:
     repository = await writable(context)
     digest = context.query.get("digest", "")
     hex_of(digest)
-    upload, chunks = await _upload(context, repository)
-    await _append(context, repository, upload, chunks)
+    upload, extent = await _upload(context, repository)
+    await _append(context, repository, upload, extent)
     return await _finish(context, repository, upload, digest)
 
 
@@ -110,23 +122,38 @@ async def _mounted(context: RequestContext, repository: Repository) -> Response 
     return _blob_created(repository, digest)
 
 
-async def _upload(context: RequestContext, repository: Repository) -> tuple[str, list[ObjectInfo]]:
-    """Return the path's upload and its chunks. Raises UploadUnknown."""
+async def _upload(context: RequestContext, repository: Repository) -> tuple[str, Extent]:
+    """Return the path's upload, and how far it is. Raises UploadUnknown."""
     upload = context.values["upload"]
     if not _ID.fullmatch(upload):
         raise UploadUnknown("there is no such upload")
-    return upload, await _chunks(repository, upload)
+    await _check_begun(repository, upload)
+    extent = await _noted(repository, upload)
+    # The note is written after its chunk: a crash between the two, or a slower request, leaves an older one.
+    while (size := await repository.size(_chunk(repository, upload, extent.end))) is not None:
+        extent = Extent(extent.end + size, extent.chunks + 1)
+    return upload, extent
+
+
+async def _noted(repository: Repository, upload: str) -> Extent:
+    """Return what is noted of an upload; without a note, no chunk counts before it is found."""
+    try:
+        return Extent(**orjson.loads(await repository.store.get(repository.extent(upload))))
+    except ObjectMissing:
+        return Extent()
+
+
+def _chunk(repository: Repository, upload: str, start: int) -> str:
+    return f"{repository.chunks(upload)}{start:020}"
 
 
 def _end(chunks: list[ObjectInfo]) -> int:
     return sum(chunk.size for chunk in chunks)
 
 
-async def _append(
-    context: RequestContext, repository: Repository, upload: str, chunks: list[ObjectInfo]
-) -> int:
+async def _append(context: RequestContext, repository: Repository, upload: str, extent: Extent) -> int:
     """Store the body as the next chunk; returns where the upload ends then."""
-    end, announced = _end(chunks), chunk_range(context.headers.get("content-range"))
+    end, announced = extent.end, chunk_range(context.headers.get("content-range"))
     if announced is not None and announced.start != end:
         headers = {"Range": _range(end), "Location": _location(repository, upload)}
         raise UploadInvalid(f"Content-Range: the next chunk should begin at byte {end}", headers=headers)
@@ -136,14 +163,17 @@ async def _append(
         if announced is not None and size != len(announced):
             raise SizeInvalid(f"Content-Range: announces {len(announced)} bytes, and the body has {size}")
         if size:
-            if len(chunks) >= MOST_CHUNKS:
+            if extent.chunks >= MOST_CHUNKS:
                 raise TooMany(f"the upload has {MOST_CHUNKS} chunks: begin anew, with larger ones")
             try:
-                await repository.store.create_file(f"{repository.chunks(upload)}{end:020}", path)
+                await repository.store.create_file(_chunk(repository, upload, end), path)
             except ObjectExists as error:
                 raise UploadInvalid("another chunk was uploaded for the same place") from error
             except StorageFull as error:
                 raise Unavailable(f"the storage is full: {error}", retry_after=60) from error
+            # Apart from the mark of the beginning: a note that is written late must not bring an ended upload back.
+            note = orjson.dumps(Extent(end + size, extent.chunks + 1))
+            await repository.store.put(repository.extent(upload), note)
     return end + size
 
 
@@ -177,10 +207,15 @@ async def _finish(context: RequestContext, repository: Repository, upload: str, 
     return _blob_created(repository, digest)
 
 
-async def _chunks(repository: Repository, upload: str) -> list[ObjectInfo]:
-    """Return the chunks in their order. Raises UploadUnknown."""
+async def _check_begun(repository: Repository, upload: str) -> None:
+    """Raise UploadUnknown for an upload that was not begun, or has ended."""
     if not await repository.has(repository.begun(upload)):
         raise UploadUnknown(f"there is no upload {upload}")
+
+
+async def _chunks(repository: Repository, upload: str) -> list[ObjectInfo]:
+    """Return the chunks in their order. Raises UploadUnknown."""
+    await _check_begun(repository, upload)
     return [info async for info in repository.store.list(repository.chunks(upload))]
 
 
@@ -200,6 +235,7 @@ async def _joined(repository: Repository, chunks: list[ObjectInfo], path: Path) 
 async def _discard(repository: Repository, upload: str) -> None:
     """Remove an upload. The mark of its beginning goes first: without it, nothing else of it counts."""
     await repository.store.delete(repository.begun(upload))
+    await repository.store.delete(repository.extent(upload))
     for info in [info async for info in repository.store.list(repository.chunks(upload))]:
         await repository.store.delete(info.key)
 
