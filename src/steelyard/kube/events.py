@@ -155,7 +155,7 @@ class EventRecorder:
                     await self._wake.wait()
             await self.flush()
             if clock() >= due:
-                self._forget()
+                self.forget()
                 due = clock() + self._sweep
             await asyncio.sleep(self._pause)
 
@@ -164,7 +164,7 @@ class EventRecorder:
         """Number of the events and allowances that are kept in memory after they were written."""
         return len(self._written) + len(self._allowance)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Drop what has not happened again for so long that it would be an event of its own."""
         now = self._now()
         self._allowance.forget(now)

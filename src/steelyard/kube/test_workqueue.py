@@ -78,6 +78,11 @@ class Work(RuleBasedStateMachine):
         self.queue.add_after(key, seconds)
         self.due[key] = min(self.due.get(key, 1e9), self.timers.now + seconds)
 
+    @rule(key=KEYS)
+    def cancel(self, key: str) -> None:
+        self.queue.cancel(key)
+        self.due.pop(key, None)
+
     @rule(seconds=st.integers(1, 10))
     def wait(self, seconds: int) -> None:
         self.timers.advance(seconds)

@@ -138,6 +138,11 @@ class WorkQueue(Generic[K]):
             timer.cancel()
         self._later[key] = (when, self._time().call_later(seconds, lambda: self._due(key)))
 
+    def cancel(self, key: K) -> None:
+        """Drop the time at which the key would come again, as when its object is gone."""
+        if later := self._later.pop(key, None):
+            later[1].cancel()
+
     async def get(self) -> K:
         """The next key, once there is one."""
         while (key := self.take()) is None:

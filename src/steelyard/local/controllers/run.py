@@ -166,6 +166,9 @@ async def work(
                 queue.add(item)
             elif wait is not None:
                 queue.add_after(item, min(max(wait, SHORTEST_WAIT), LONGEST_WAIT))
+            elif edge.view.get(_resource(item[0]), *item[1]) is None:
+                # A deadline may lie a day ahead: until then each deleted Job would leave its timer.
+                queue.cancel(item)
         finally:
             queue.done(item)
             if reconciliations is not None:

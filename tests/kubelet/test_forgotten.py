@@ -1,0 +1,168 @@
+"""Jobs that were made, finished, deleted and forgotten leave nothing in the process, in whichever container."""
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from steelyard.kube.events import EventRecorder
+from steelyard.kube.objects import true_condition
+from steelyard.kube.resource import JOBS
+from steelyard.local.apiserver import pki
+from steelyard.local.apiserver.access.users import administrator
+from steelyard.local.apiserver.clock import Clock
+from steelyard.local.apiserver.direct import direct_cluster
+from steelyard.local.apiserver.server import ApiServerConfig, make_parts
+from steelyard.local.controllers.caches import BUILT_IN, Caches
+from steelyard.local.controllers.run import run_controllers
+from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.kubelet import run_kubelet
+from steelyard.local.kubelet.stopping import stop_all_pods
+from steelyard.local.kubelet.testing import IMAGE, make_config
+from steelyard.local.names.run import run_names
+from steelyard.types import Json
+from tests.kubelet.conftest import processes_of
+from tests.kubelet.contents import contents
+
+CROWD = 24
+LEAST = CROWD // 2
+"""Growth that chance does not make, and that an entry left by each Job or Pod does."""
+DAY = 86_400
+KEPT_UNTIL_DELETED = {
+    "Bucket.namespaces[]",
+    "CachedObjects._objects",
+    "EndedPods._versions",
+    "EventRecorder._written",
+    "Expiry._written",
+    "Ring._changes",
+    "Store._by_uid",
+    "WorkQueue._later",
+}
+"""Containers that are known to grow: without one of them, not all is looked at."""
+USED_AGAIN = {"HostsFile._hidden"}
+"""Free places, which take what comes next."""
+
+
+def make_job(name: str) -> Json:
+    container = {"name": "main", "image": IMAGE, "command": ["true"]}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    return {
+        "metadata": {"name": name, "namespace": "default", "labels": {"job": name}},
+        "spec": {"template": template, "activeDeadlineSeconds": DAY},
+    }
+
+
+async def until_nothing(left: Callable[[], Awaitable[object]]) -> None:
+    """Wait until nothing is left; what a busy machine has not done yet is no leak."""
+    rest: object = None
+    try:
+        async with asyncio.timeout(120):
+            while rest := await left():  # noqa: ASYNC110 - no event tells of it
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"there is still {rest}") from None
+
+
+@dataclass
+class Server:
+    """API server, controllers, kubelet and names in one loop, and a clock that may be put forward."""
+
+    config: KubeletConfig
+    ahead: timedelta = field(default_factory=timedelta)
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+    @asynccontextmanager
+    async def run(self, folder: Path) -> AsyncIterator[None]:
+        config = ApiServerConfig(folder / "kubernetes.db", folder / "pki", {}, self.config.pods)
+        pki.server_context(config.pki, config.host, self.now())  # whose authority Pods are told of
+        self.parts = await make_parts(config, Clock(self.now))
+        self.cluster = direct_cluster(self.parts.core, administrator("tester"))
+        stop, caches = asyncio.Event(), Caches(self.cluster, resources=BUILT_IN)
+        try:
+            async with asyncio.TaskGroup() as running:
+                lifecycle = running.create_task(self.parts.lifecycle.run())
+                running.create_task(caches.run(stop))
+                running.create_task(run_names(caches, self.config.hosts, stop=stop))
+                running.create_task(run_controllers(self.cluster, caches, stop=stop, now=self.now))
+                running.create_task(run_kubelet(self.cluster, self.config, stop=stop, now=self.now))
+                try:
+                    await caches.synced()
+                    yield
+                finally:
+                    stop.set()
+                    lifecycle.cancel()
+        finally:
+            await self.cluster.close()
+            self.parts.store.close()
+
+    def stored(self, kind: str) -> int:
+        return self.parts.store.bucket(kind).size
+
+    async def crowd(self, name: str) -> None:
+        """Make Jobs, and wait until they are Complete and told of."""
+        names = [f"{name}-{number:03d}" for number in range(CROWD)]
+        await asyncio.gather(*(self.cluster.create(JOBS, make_job(job)) for job in names))
+
+        async def incomplete() -> object:
+            jobs = (await self.cluster.list(JOBS)).items
+            return [job["metadata"]["name"] for job in jobs if not true_condition(job, "Complete")]
+
+        await until_nothing(incomplete)
+
+    async def delete_all(self) -> None:
+        for job in (await self.cluster.list(JOBS)).items:
+            await self.cluster.delete(JOBS, job["metadata"]["name"], "default")
+
+        async def pods() -> object:
+            return self.stored("pods") or [path.name for path in self.config.pods.iterdir() if path.is_dir()]
+
+        await until_nothing(pods)
+
+    async def forget(self) -> None:
+        """Let the time pass after which changes and events are forgotten."""
+        self.ahead += timedelta(days=1)
+        for recorder in [obj for obj in gc.get_objects() if isinstance(obj, EventRecorder)]:
+            await recorder.flush()
+            recorder.forget()
+        await self.parts.expiry.expire()
+        self.parts.store.age(0)
+
+    def contents(self) -> Counter[str]:
+        gc.collect()
+        return contents([self.parts, *asyncio.all_tasks()], without=asyncio.current_task())
+
+
+def grown(before: Counter[str], after: Counter[str]) -> dict[str, int]:
+    return {path: after[path] - before[path] for path in after if after[path] - before[path] >= LEAST}
+
+
+async def test_a_crowd_of_jobs_leaves_nothing(tmp_path: Path) -> None:
+    server = Server(make_config(tmp_path / "state", interval=0.05))
+    async with server.run(tmp_path):
+        # What the first crowd leaves, every server has from its first Jobs on; a second one leaves nothing.
+        await server.crowd("first")
+        await server.delete_all()
+        await server.forget()
+        before = server.contents()
+        await server.crowd("second")
+
+        async def missing() -> object:
+            return KEPT_UNTIL_DELETED - grown(before, server.contents()).keys()
+
+        await until_nothing(missing)
+        await server.delete_all()
+
+        async def left() -> object:
+            await server.forget()
+            containers = grown(before, server.contents())
+            return {path: count for path, count in containers.items() if path not in USED_AGAIN}
+
+        await until_nothing(left)
+    await stop_all_pods(server.config, grace=0.0)
+    assert processes_of(tmp_path) == []
