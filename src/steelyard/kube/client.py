@@ -341,6 +341,8 @@ async def _lines(content: Content, *, unended: bool = False) -> AsyncGenerator[b
         for line in lines:
             if line:
                 yield line
+        # A watch may be quiet for minutes, and must not keep thousands of lines for so long.
+        del chunk, lines
     if rest and unended:
         yield rest
 

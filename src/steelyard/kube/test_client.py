@@ -1,5 +1,9 @@
 """The REST client: the contract over HTTP, and what only HTTP has: pages, tokens, broken answers, TLS."""
 
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -231,3 +235,35 @@ async def test_logs_are_lines_with_their_times(serve: Serve) -> None:
     assert lines == [("00.5Z", "first  line"), ("01Z", ""), ("02Z", "cut")]
     assert queries == ["/api/v1/namespaces/ns/pods/p/log?container=c&tailLines=3&timestamps=true"]
     await cluster.close()
+
+
+class _QuietServer:
+    """Carrier whose watch tells of one object, and of no further ones."""
+
+    status, headers = 200, dict[str, str]()
+
+    def __init__(self) -> None:
+        self.chunk = b'{"type":"ADDED","object":{"metadata":{}}}\n' * 3
+        self.content = self
+
+    @asynccontextmanager
+    async def send(self, *request: object) -> AsyncIterator[Any]:
+        yield self
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        yield self.chunk
+        await asyncio.Event().wait()
+
+
+async def test_a_quiet_watch_keeps_nothing_of_what_was_read() -> None:
+    server = _QuietServer()
+    references = sys.getrefcount(server.chunk)
+    events = RestCluster("", carrier=server).watch(PODS, resource_version="1")
+    for _ in range(3):
+        await anext(events)
+    waiting = asyncio.ensure_future(anext(events))
+    await asyncio.sleep(0)
+    left = sys.getrefcount(server.chunk)
+    assert left == references
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)

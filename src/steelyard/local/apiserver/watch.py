@@ -47,13 +47,12 @@ class Watch:
             version = self.store.version
         if self.options.version in ("", "0") if initial is None else initial:
             version = self.store.version
-            items = self.store.bucket(self.kind.bucket).items()
-            parts = [_framed(b"ADDED", self.render(item)) for item in items if self.selects(item)]
-            if initial:
-                parts.append(self._bookmark(version, initial_end=True))
+            first = self._first_events(version, with_end=bool(initial))
             # Read first, then wait: what others write meanwhile may never be committed, and comes as an event if it is.
             await self.store.settled()
-            yield b"".join(parts)
+            yield first
+            # A watch may last for an hour, and must not keep all that was there at its beginning for so long.
+            del first
         try:
             cursor = ring.cursor(version)
         except Compacted:
@@ -80,7 +79,16 @@ class Watch:
                 return
             # While a reader was busy with the events, others may have come: the wait would be for those after them.
             if not ring.goes_on(cursor):
+                changes, events = [], b""  # while it is quiet, the ring forgets them
                 await ring.changed(min(left, self.options.bookmark_seconds))
+
+    def _first_events(self, version: int, *, with_end: bool) -> bytes:
+        """Return the events of the objects that are there, and of their end where it is asked for."""
+        items = self.store.bucket(self.kind.bucket).items()
+        parts = [_framed(b"ADDED", self.render(item)) for item in items if self.selects(item)]
+        if with_end:
+            parts.append(self._bookmark(version, initial_end=True))
+        return b"".join(parts)
 
     def _event(self, change: Change) -> bytes:
         """Return the event of a change as a watcher of selected objects sees it."""
