@@ -70,12 +70,12 @@ def _check_apart(request: MethodCreateRequest) -> None:
 
 
 def _check_name(implementation: MethodImplementation) -> None:
-    """Raise Invalid for a function or a rubric whose name has no module: it could never be found."""
-    field = _IMPLEMENTATIONS[implementation.kind]
-    program = getattr(implementation, field)
-    name = getattr(program, "fullyQualifiedName", None)
-    if name is not None and not _QUALIFIED.fullmatch(name):
-        field = f"implementation.{field}.fullyQualifiedName"
+    """Raise Invalid for a function whose name has no module: it could never be found. Rubrics may have such names."""
+    function = implementation.pythonFunction
+    if implementation.kind != "PythonFunction" or function is None:
+        return
+    name, field = function.fullyQualifiedName, "implementation.pythonFunction.fullyQualifiedName"
+    if not _QUALIFIED.fullmatch(name):
         raise Invalid(
             f"{field}: should be a name with its module, such as package.module.name, and is {name[:80]!r}",
             field=field,
