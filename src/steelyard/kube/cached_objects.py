@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import orjson
 
+from steelyard.kube.tables import shrunk
 from steelyard.types import Json
 
 ObjectKey = tuple[str, str]  # namespace and name; the former is empty where there is none
@@ -78,9 +79,10 @@ class CachedObjects:
     def put(self, key: ObjectKey, obj: Json | None) -> None:
         """Keep an object in the place of another, or none."""
         values = tuple(tuple(of(obj)) for of in self._of) if obj is not None else ()
-        self.drop(key)
         if obj is None:
+            self.drop(key)
             return
+        self._remove(key)
         for index, keys in zip(self._indexes.values(), values, strict=True):
             for value in keys:
                 index.setdefault(value, {})[key] = None
@@ -90,6 +92,12 @@ class CachedObjects:
 
     def drop(self, key: ObjectKey) -> None:
         """Keep nothing there."""
+        self._remove(key)
+        self._objects = shrunk(self._objects)
+        for name, index in self._indexes.items():
+            self._indexes[name] = shrunk(index)
+
+    def _remove(self, key: ObjectKey) -> None:
         old = self._objects.pop(key, None)
         if old:
             for index, keys in zip(self._indexes.values(), old.values, strict=True):

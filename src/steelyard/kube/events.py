@@ -21,6 +21,7 @@ from typing import Literal
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, NotFound
 from steelyard.kube.resource import EVENTS
+from steelyard.kube.tables import shrunk
 from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
@@ -171,8 +172,9 @@ class EventRecorder:
         while self._written:
             digest, oldest = next(iter(self._written.items()))
             if (now - oldest.last).total_seconds() < REMEMBERED_SECONDS:
-                return
+                break
             del self._written[digest]
+        self._written = shrunk(self._written)
 
     async def flush(self) -> None:
         """Write all that is pending now, one of each namespace in turn: thousands of one's delay no other's."""

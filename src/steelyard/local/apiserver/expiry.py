@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 
+from steelyard.kube.tables import shrunk
 from steelyard.local.apiserver.clock import Clock, parse_stamp
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import field_of
@@ -76,6 +77,7 @@ class Expiry:
                     del self._written[key]
             if not await self._settled():
                 return
+        self._written = shrunk(self._written)
 
     def _old(self) -> Iterator[Key]:
         """A clock that was set back must not keep events for longer than they have."""

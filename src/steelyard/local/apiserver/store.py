@@ -12,6 +12,7 @@ from typing import Protocol
 
 import orjson
 
+from steelyard.kube.tables import shrunk
 from steelyard.local.apiserver.item import Item, Key, item_of
 from steelyard.local.apiserver.ring import Change, Ring
 from steelyard.types import Json
@@ -107,6 +108,11 @@ class Bucket:
         # An empty namespace would stay in the index of every kind for ever.
         if not objects:
             del self.namespaces[key[0]]
+
+    def shrink(self) -> None:
+        """Give back the room of objects that are gone."""
+        self.namespaces = {name: shrunk(objects) for name, objects in self.namespaces.items()}
+        self._labels = {name: shrunk(by_value) for name, by_value in self._labels.items()}
 
 
 class Store:
@@ -260,6 +266,9 @@ class Store:
 
     def age(self, turns: int) -> bool:
         """Forget the changes of so many turns ago; return whether there were some."""
+        self._by_uid, self._dependents = shrunk(self._by_uid), shrunk(self._dependents)
+        for bucket in self._buckets.values():
+            bucket.shrink()
         forgotten = [bucket.ring.age(turns) for bucket in self._buckets.values()]
         return any(forgotten)
 

@@ -6,6 +6,7 @@ the process's memory. What else there is to know lies in the Pod's folder, as af
 
 from steelyard.kube.objects import is_deleting, is_later
 from steelyard.kube.pods import is_terminal
+from steelyard.kube.tables import shrunk
 from steelyard.types import Json
 
 
@@ -22,7 +23,9 @@ class EndedPods:
 
     def remove(self, uid: str) -> bool:
         """Forget a Pod; return whether it was there."""
-        return self._versions.pop(uid, None) is not None
+        known = self._versions.pop(uid, None)
+        self._versions = shrunk(self._versions)
+        return known is not None
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._versions
