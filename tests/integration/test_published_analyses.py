@@ -48,7 +48,7 @@ SHARE = {"name": "share", "title": "Share", "summary": "Share of right answers."
 LEVEL = {"name": "level", "title": "Level", "summary": "Level."}
 CURVE = {"name": "levels", "title": "T", "summary": "S", "dimensions": {"level": LEVEL, "share": SHARE}}
 COLUMNS: Mapping[str, pa.Schema] = {
-    "right": pa.schema([pa.field("_index_", pa.int64()), pa.field("right", pa.bool_())]),
+    "right": pa.schema({"_index_": pa.int64(), "right": pa.bool_()}),  # type: ignore[arg-type]
     "share": pa.schema([("share", pa.float64())]),
 }
 INPUTS = {
@@ -204,7 +204,7 @@ def check_case(api: Any, id: str, method: str, folder: Path) -> None:
     """Check scores, curves and page of a safety case."""
     (score,) = api.safetycases.scores(id)
     assert (score.analysis, score.name, score.quantity) == (id, "share", 1.0)
-    assert [found.id for found in api.safetycases.query_scores(id=id, method=method)] == [score.id]
+    assert [score.id for score in api.safetycases.query_scores(id=id, method=method)] == [score.id]
     (curve,) = api.safetycases.curves(id)
     assert curve.points == {"level": [0.5, 1.0], "share": [1.0, 1.0]}
     api.safetycases.download(id, folder)
