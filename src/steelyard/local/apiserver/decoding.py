@@ -4,8 +4,11 @@ fields are named and dropped, and empty fields are left out or written as it doe
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
+
+import orjson
 
 from steelyard.local.apiserver.amounts import amount
 from steelyard.local.apiserver.gotypes import zero
@@ -14,6 +17,7 @@ from steelyard.local.apiserver.times import parsed_time
 from steelyard.types import Json
 
 _LARGEST = 2**63 - 1
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _PLAIN: dict[str, type] = {"string": str, "boolean": bool}
 _GO = {"boolean": "bool", "number": "float64", "string": "string"}
 
@@ -59,6 +63,14 @@ def decode_fields(node: Node, value: Any, unknown: list[str], path: str = "") ->
     return _READERS[kind](node, value, unknown, path)
 
 
+def decode_changes(node: Node, value: Json, old: Json, unknown: list[str]) -> None:
+    """Decode an object beside its old form, which was decoded before: fields that are equal there are left alone.
+
+    Raises Undecodable.
+    """
+    _read_struct(node, value, unknown, "", old)
+
+
 def _read_object(node: Node, value: Any, unknown: list[str], path: str) -> Any:
     if type(value) is not dict:
         raise _unfit(value, node.go or "map[string]interface {}")
@@ -74,9 +86,13 @@ def _read_object(node: Node, value: Any, unknown: list[str], path: str) -> Any:
     return value
 
 
-def _read_struct(node: Node, value: Json, unknown: list[str], path: str) -> None:
+def _read_struct(
+    node: Node, value: Json, unknown: list[str], path: str, old: Mapping[str, Any] = _NOTHING
+) -> None:
     properties, left_out = node.properties or {}, node.left_out
     for name, member in list(value.items()):
+        if name in old and member is not None and _is_same(member, old[name]):
+            continue
         below = properties.get(name)
         if below is None:
             if not node.preserve:
@@ -101,6 +117,14 @@ def _read_struct(node: Node, value: Json, unknown: list[str], path: str) -> None
         elif value[name] == []:
             # An empty list that is always written comes back from a real server's storage as null.
             value[name] = None
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Tell whether two values are one as JSON: to Python 1, 1.0 and true are equal."""
+    try:
+        return bool(value == other) and orjson.dumps(value) == orjson.dumps(other)
+    except TypeError:  # a number that is too large for JSON here
+        return False
 
 
 def _empty(node: Node, path: str) -> Any:

@@ -18,7 +18,7 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.access.users import SERVER, User
 from steelyard.local.apiserver.answers import Answers
 from steelyard.local.apiserver.clock import Clock, stamp
-from steelyard.local.apiserver.decoding import Undecodable, decode_fields
+from steelyard.local.apiserver.decoding import Undecodable, decode_changes, decode_fields
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType, field_of
@@ -162,7 +162,8 @@ class Objects:
         old = item.parsed()
         # Before the fields are read: an empty list means more than none.
         known, sent = (field_of(obj, "metadata", "managedFields") for obj in (old, new))
-        decode(kind, new, options)
+        # A stored object of this process was decoded when it was written: most of a changed one is as it was.
+        decode(kind, new, options, old if item.version > self.store.start else None)
         for obj in (old, new):
             obj["metadata"].pop("managedFields", None)
         self._check_identity(kind, item, old, new)
@@ -443,8 +444,11 @@ def _set_namespace(kind: ResourceType, namespace: str, metadata: Json) -> None:
     metadata["namespace"] = namespace
 
 
-def decode(kind: ResourceType, obj: Json, options: Options) -> None:
-    """Bring what a client sent to the kind's fields, in place: type, fields, metadata."""
+def decode(kind: ResourceType, obj: Json, options: Options, old: Json | None = None) -> None:
+    """Bring what a client sent to the kind's fields, in place: type, fields, metadata.
+
+    What is equal in an `old` form of it, which was decoded once, is left alone.
+    """
     for name, wanted in (("kind", kind.kind), ("apiVersion", kind.api_version)):
         # A built-in kind is known by the path; Kubernetes wants custom objects to name theirs.
         if obj.get(name) in (None, ""):
@@ -459,7 +463,7 @@ def decode(kind: ResourceType, obj: Json, options: Options) -> None:
             unknown = sorted(drop_unknown(kind.node(), obj))
             _check_metadata(kind, obj)
         else:
-            decode_fields(kind.node(), obj, unknown)
+            decode_changes(kind.node(), obj, old or {}, unknown)
     except Undecodable as error:
         raise _undecodable(kind, str(error)) from error
     # What the body says in its order comes first, and names unknown fields in it.

@@ -35,7 +35,7 @@ from steelyard.local.apiserver.patching import STRATEGIC, patched
 from steelyard.local.apiserver.rendering import listed, renderer
 from steelyard.local.apiserver.selection import selection
 from steelyard.local.apiserver.watch import Watch
-from steelyard.types import Json, copied
+from steelyard.types import Json
 
 
 @dataclass(frozen=True)
@@ -119,19 +119,19 @@ class Rest:
         options = self._options(request, target, patch_options(request))
         patch = patched(request, target.kind, options)
         item = self.objects.item(target.kind, target.key)
-        # In the version that the client knows: a JSON patch may test `apiVersion`.
-        stored = item.parsed()
-        new = patch(target.kind.convert_out(stored) if target.kind.convert_out else stored)
+        new = _changed(target.kind, item, patch)
         self._check_url(target, new)
         _check_uid(target.kind, item, new)
         sent = content_type(request)
         sent_patch = json_value(request.body) if sent == STRATEGIC else None
         try:
             raw = self.objects.update(
-                target.kind.stored, item, self._in(target, copied(new)), options, target.subresource
+                target.kind.stored, item, self._in(target, new), options, target.subresource
             )
         except Refusal as refusal:
-            raise of_patch(refusal, new, strategic=sent_patch) from refusal
+            # Made anew for the words: an update changes what it is given.
+            again = patched(request, target.kind, Options(validation="Ignore"))
+            raise of_patch(refusal, _changed(target.kind, item, again), strategic=sent_patch) from refusal
         return self._written(request, target, raw, options)
 
     def _apply(self, request: Request, target: Target) -> Response:
@@ -260,6 +260,12 @@ class Rest:
         if questions:
             raise Pending(questions)
         return items, None
+
+
+def _changed(kind: ResourceType, item: Item, patch: Callable[[Json], Json]) -> Json:
+    """The patched object in the version that the client knows: a JSON patch may test `apiVersion`."""
+    stored = item.parsed()
+    return patch(kind.convert_out(stored) if kind.convert_out else stored)
 
 
 _AT_ONCE = 64  # questions about one collection

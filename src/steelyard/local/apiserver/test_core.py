@@ -158,3 +158,32 @@ async def test_a_schema_of_another_shape_is_refused_and_not_a_fault_of_the_serve
     status, refused = await ask(parts, "POST", path, {"metadata": {"name": "things.a.b"}, "spec": spec})
     assert status == code
     assert "openAPIV3Schema" in refused["message"]
+
+
+async def test_a_number_in_the_place_of_what_was_true_is_refused(parts: Parts) -> None:
+    """Fields that are as they were are not decoded again, and to Python 1 is true."""
+    made = (await ask(parts, "POST", PATH, {"metadata": {"name": "a"}, "immutable": True}))[1]
+    status, refused = await ask(parts, "PUT", f"{PATH}/a", {**made, "immutable": 1})
+    assert (status, refused["message"]) == (
+        400,
+        'ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct field'
+        " ConfigMap.immutable of type bool",
+    )
+    parts.store.close()
+
+
+async def test_an_object_of_an_earlier_process_is_decoded_whole(parts: Parts, tmp_path: Path) -> None:
+    """An older version may have stored what is no field today."""
+    pod: Json = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    pods = "/api/v1/namespaces/default/pods"
+    made = (await ask(parts, "POST", pods, pod))[1]
+    parts.store.put("pods", {**made, "spec": {**made["spec"], "noSuchField": 1}})
+    await parts.store.settled()
+    parts.store.close()
+    later = await make_parts(ApiServerConfig(tmp_path / "db", tmp_path / "pki", {}), Clock())
+    there = (await ask(later, "GET", f"{pods}/a"))[1]
+    status, labelled = await ask(
+        later, "PUT", f"{pods}/a", {**there, "metadata": {**there["metadata"], "labels": {"b": "c"}}}
+    )
+    assert (status, labelled["spec"]) == (200, made["spec"])
+    later.store.close()
