@@ -129,7 +129,9 @@ class Store:
         self._by_uid: dict[str, tuple[str, Key]] = {}
         self._dependents: defaultdict[str, set[tuple[str, Key]]] = defaultdict(set)
         self._pending: list[Change] = []
-        self._turn: asyncio.Future[None] | None = None
+        self._turn: list[asyncio.Future[None]] | None = (
+            None  # who waits for the next commit; None: there is none
+        )
         self.closed = False
         self.unreadable = 0  # rows left out: no fault of one keeps the others from being served
         for kind, namespace, name, raw in rows:
@@ -208,12 +210,9 @@ class Store:
         self._apply(change.kind, change.old, None if change.removed else change.new)
         self._pending.append(change)
         if self._turn is None:
-            loop = asyncio.get_running_loop()
-            self._turn = loop.create_future()
-            # Else asyncio would report an error that nobody waited for, which its writer has been told.
-            self._turn.add_done_callback(_retrieved)
+            self._turn = []
             # At the end of this turn of the loop: all that was written in it shares one flush to the disk.
-            loop.call_soon(self._commit)
+            asyncio.get_running_loop().call_soon(self._commit)
 
     def _apply(self, kind: str, old: Item | None, new: Item | None) -> None:
         """Bring the objects and their indexes from one state to the other."""
@@ -236,8 +235,10 @@ class Store:
     async def settled(self) -> None:
         """Wait until everything written so far is durable; OSError when it could not be."""
         if self._turn is not None:
-            # A caller that is cancelled must not cancel the turn of all others.
-            await asyncio.shield(self._turn)
+            # Each waits for a future of its own: a caller that is cancelled must not cancel the turn of all others.
+            settled = asyncio.get_running_loop().create_future()
+            self._turn.append(settled)
+            await settled
 
     def _commit(self) -> None:
         changes, turn = self._pending, self._turn
@@ -251,13 +252,17 @@ class Store:
             # In reverse: an object that was written twice in the turn gets back what it was before the first.
             for change in reversed(changes):
                 self._apply(change.kind, None if change.removed else change.new, change.old)
-            turn.set_exception(error)
+            for waiting in turn:
+                if not waiting.done():
+                    waiting.set_exception(error)
             return
         # Only now do watches see it (answers and watch events go out after the commit).
         self.committed = changes[-1].version
         for change in changes:
             self.bucket(change.kind).ring.append(change)
-        turn.set_result(None)
+        for waiting in turn:
+            if not waiting.done():
+                waiting.set_result(None)
         for listener in self.listeners:
             try:
                 listener(changes)
@@ -298,9 +303,3 @@ def _rows(changes: list[Change]) -> Iterable[Row]:
     last = {(change.kind, change.new.key): change for change in changes}
     for (kind, (namespace, name)), change in last.items():
         yield kind, namespace, name, None if change.removed else change.new.raw
-
-
-def _retrieved(turn: asyncio.Future[None]) -> None:
-    """Retrieve the exception of a turn that nobody waits for; the writer that failed has it already."""
-    if not turn.cancelled():
-        turn.exception()
