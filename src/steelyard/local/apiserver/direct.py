@@ -66,18 +66,25 @@ class Direct:
     def __init__(self, core: Handler, user: User) -> None:
         self._core, self._user = core, user
 
+    async def ask(
+        self, method: str, path: str, query: Mapping[str, str], body: bytes, content_type: str
+    ) -> DirectAnswer:
+        headers = {"accept": JSON, "content-type": content_type, "user-agent": "steelyard"}
+        request = Request(method, unquote(path), query, headers, body, self._user)
+        return DirectAnswer(await self._core.handle(request))
+
     @asynccontextmanager
     async def send(
         self, method: str, path: str, query: Mapping[str, str], body: bytes, content_type: str
     ) -> AsyncIterator[DirectAnswer]:
-        headers = {"accept": JSON, "content-type": content_type, "user-agent": "steelyard"}
-        response = await self._core.handle(Request(method, unquote(path), query, headers, body, self._user))
+        answer = await self.ask(method, path, query, body, content_type)
+        response = answer.response
         if isinstance(response.body, bytes):
-            yield DirectAnswer(response)
+            yield answer
             return
         # Closed when its reader ends: a watch would otherwise wait for changes for ever.
         async with aclosing(cast("AsyncGenerator[bytes, None]", response.body)):
-            yield DirectAnswer(response)
+            yield answer
 
 
 def direct_cluster(core: Handler, user: User, url: str = "") -> RestCluster:

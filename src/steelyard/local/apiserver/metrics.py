@@ -7,6 +7,7 @@ from steelyard.local.apiserver.rest import Target
 
 _SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 10, 60)
 _VERBS = {"POST": "CREATE", "PUT": "UPDATE", "PATCH": "PATCH", "HEAD": "GET"}
+_METHODS = frozenset({"GET", "DELETE", *_VERBS})
 _LABELS = ["verb", "group", "version", "resource", "subresource", "scope"]
 
 
@@ -47,7 +48,7 @@ class ApiServerMetrics:
 
 def _labels(request: Request, target: Target | None) -> tuple[str, ...]:
     # Methods are bounded: the transport lets any word through, and each would be a series of its own.
-    method = request.method if request.method in {"GET", "DELETE", *_VERBS} else "OTHER"
+    method = request.method if request.method in _METHODS else "OTHER"
     verb = _VERBS.get(method, method)
     if target is None:
         return verb, "", "", "", "", ""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import orjson
@@ -12,7 +12,7 @@ import orjson
 from steelyard.local.apiserver.errors import Refusal, bad_request, invalid
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Request
+from steelyard.local.apiserver.messages import JSON, Request
 from steelyard.local.apiserver.tables import table_of
 from steelyard.local.apiserver.yaml_answers import YAML, wants_yaml
 from steelyard.types import Json
@@ -24,6 +24,7 @@ _VERSION = re.compile(r"\bv=(\w+)")
 _MEDIA = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _STREAMS = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 _ACCEPTED = (YAML, "application/json", "*/*", "")
+_KINDS = 256  # whose renderers are kept; definitions come and go
 _VERSIONS = (None, "v1", "v1beta1")  # of Tables and of metadata alone
 
 
@@ -44,6 +45,8 @@ class Renderer:
 
 def renderer(kind: ResourceType, request: Request) -> Renderer:
     """Choose the renderer by the first media type of Accept that is served."""
+    if request.headers.get("accept") == JSON:  # of nearly every request
+        return _plain(kind)
     unknown_shape = False
     if request.flag("watch") and wants_yaml(request):
         raise Refusal(406, "NotAcceptable", f"only the following media types are accepted: {_STREAMS}")
@@ -69,6 +72,7 @@ def renderer(kind: ResourceType, request: Request) -> Renderer:
     raise Refusal(406, "NotAcceptable", text, {})
 
 
+@lru_cache(_KINDS)
 def _plain(kind: ResourceType) -> Renderer:
     def one(item: Item) -> bytes:
         # The stored bytes are the answer: most reads parse nothing.

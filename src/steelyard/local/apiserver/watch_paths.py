@@ -7,6 +7,8 @@ from steelyard.local.apiserver.messages import Request
 
 def with_parameter(request: Request) -> Request:
     """The same watch as a list with `watch=1`; requests of other paths stay as they are."""
+    if "/watch/" not in request.path:
+        return request
     match request.path.split("/"):
         case ["", "api", version, "watch", *rest] if rest:
             root = f"/api/{version}"
