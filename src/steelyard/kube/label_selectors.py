@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _SYMBOLS = "=!(),<>"
-_OPERATORS = {"=", "==", "!=", "<", ">", "!", ",", "(", ")"}
+# The longest symbol: `==` is one, `=!` is two.
+_TOKEN = re.compile(r"==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+")
 _BINARY = ("in", "notin", "=", "==", "!=", "gt", "lt")
 _WORDS = ("in", "notin")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
@@ -54,23 +55,7 @@ def requirements(selector: str) -> list[Requirement]:
 
 def _tokens(text: str) -> list[str]:
     """Symbols and words; the end is the empty text."""
-    tokens: list[str] = []
-    at = 0
-    while at < len(text):
-        if text[at] in " \t\r\n":
-            at += 1
-            continue
-        end = at + 1
-        if text[at] in _SYMBOLS:
-            # The longest symbol: `==` is one, `=!` is two.
-            while end < len(text) and text[at : end + 1] in _OPERATORS:
-                end += 1
-        else:
-            while end < len(text) and text[end] not in _SYMBOLS + " \t\r\n":
-                end += 1
-        tokens.append(text[at:end])
-        at = end
-    return [*tokens, ""]
+    return [*_TOKEN.findall(text), ""]
 
 
 def _is_word(token: str) -> bool:

@@ -210,7 +210,9 @@ def volume_causes(spec: Json, path: str) -> tuple[list[Cause], set[str]]:
 
 
 def _source_causes(volume: Json, path: str) -> list[Cause]:
-    chosen = [way for way in _SOURCES if volume.get(way) is not None]
+    chosen = [way for way in volume if way in _SOURCES and volume[way] is not None]
+    if len(chosen) > 1:
+        chosen.sort(key=[*_SOURCES].index)
     if not chosen:
         return [required(path, "must specify a volume type")]
     first, *others = chosen
