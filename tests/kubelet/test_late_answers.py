@@ -55,6 +55,28 @@ class LateAnswers(MemoryCluster):
                 self._heard.set()
 
 
+class DeletedBefore(MemoryCluster):
+    """Deletes the Pod right before the status that says `running`, whose answer tells of it before the watch does."""
+
+    def __init__(self) -> None:
+        super().__init__(now=lambda: datetime.now(UTC))
+        self.was_deleted = False
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Patch,
+        namespace: str | None = None,
+        *,
+        subresource: str = "",
+    ) -> Json:
+        if isinstance(patch, dict) and is_running(patch) and not self.was_deleted:
+            self.was_deleted = True
+            await delete(self)
+        return await super().patch(resource, name, patch, namespace, subresource=subresource)
+
+
 async def delete(cluster: MemoryCluster) -> None:
     await cluster.delete(PODS, "pod", "default")
 
@@ -79,6 +101,15 @@ async def test_a_deletion_that_overtakes_an_answer_is_carried_out(machine: Machi
     await machine.cluster.create(PODS, make_pod(make_container("exec sleep 600")))
     await machine.until_gone()
     assert late.was_late
+
+
+async def test_a_deletion_that_an_answer_tells_first_is_carried_out(machine: Machine) -> None:
+    early = DeletedBefore()
+    machine.cluster = early
+    machine.start()
+    await machine.cluster.create(PODS, make_pod(make_container("exec sleep 600")))
+    await machine.until_gone()
+    assert early.was_deleted
 
 
 async def test_labels_that_overtake_an_answer_are_shown(machine: Machine) -> None:

@@ -105,11 +105,14 @@ class PodWorker:
         self._heard = version
         if is_later(version, _version(self.pod)) or not is_later(version, heard):
             self._take(pod)
-        self.wake.set()
+            self.wake.set()
 
     def _answered(self, pod: Json) -> None:
         """Take the API's answer to a write, unless the watch was faster: it may have told of a deletion since."""
         if is_later(_version(pod), _version(self.pod)):
+            # The watch's word of what others have written meanwhile comes too late to be a cause.
+            if _of_others(pod) != _of_others(self.pod):
+                self.wake.set()
             self._take(pod)
 
     def _take(self, pod: Json) -> None:
@@ -503,6 +506,12 @@ class PodWorker:
 def _version(pod: Json) -> str:
     """The resourceVersion; empty for the manifest of a Pod that is gone from the API."""
     return str(pod["metadata"].get("resourceVersion", ""))
+
+
+def _of_others(pod: Json) -> tuple[Json, Json]:
+    """Return the parts of a Pod that the kubelet's own writes leave as they are."""
+    metadata = {name: value for name, value in pod["metadata"].items() if name != "resourceVersion"}
+    return metadata, pod["spec"]
 
 
 def _until(moment: datetime | None, now: datetime) -> float | None:
