@@ -201,8 +201,8 @@ def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None
         conditions = with_condition(conditions, suspension, now)
         if not is_suspended(job):
             status["startTime"] = rfc3339(now)
-    if not is_suspended(job):
-        status.setdefault("startTime", rfc3339(now))
+    if "startTime" not in status and not is_suspended(job):
+        status["startTime"] = rfc3339(now)
     if conditions:
         status["conditions"] = conditions
     return status

@@ -78,7 +78,7 @@ class Related:
     """Tells whether the decision about an owner looks at an object; None where its changes only wake the controller."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is one of its own: a key of every queue, which is quick that way
 class Kind:
     """One controller: whose objects it looks after, what they own, and its decision."""
 
