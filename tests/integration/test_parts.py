@@ -48,7 +48,9 @@ class Parts:
             group.create_task(
                 run_controllers(self.cluster, caches, stop=self.stop, now=self.now, slept=self.slept)
             )
-            kubelet = run_kubelet(self.cluster, self.config, stop=self.stop, slept=self.slept, now=self.now)
+            kubelet = run_kubelet(
+                self.cluster, self.config, stop=self.stop, slept=self.slept, now=self.now, pods=caches
+            )
             group.create_task(kubelet)
 
     async def until(self, holds: Callable[[], Any], seconds: float = 60) -> None:

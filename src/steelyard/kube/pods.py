@@ -11,6 +11,11 @@ def is_terminal(pod: Json | None) -> bool:
     return status_of(pod).get("phase") in {"Succeeded", "Failed"}
 
 
+def unended(pod: Json) -> list[str]:
+    """Index of the Pods that have not ended: they all have the value of the empty text, and others have none."""
+    return [] if is_terminal(pod) else [""]
+
+
 def phase_of(pod: Json | None) -> str:
     """The Pod's phase; Pending while the kubelet has not written one."""
     return str(status_of(pod).get("phase") or "Pending")

@@ -115,7 +115,7 @@ async def _run_parts(
         )
         parts.create_task(run_queues(cluster, caches, stop=stop, now=utc_now, faults=faults))
         kubelet = run_kubelet(
-            cluster, config, stop=stop, shown=shown, faults=faults, slept=slept, figures=figures
+            cluster, config, stop=stop, shown=shown, faults=faults, slept=slept, figures=figures, pods=caches
         )
         parts.create_task(kubelet)
         await caches.synced()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from steelyard.kube.cached_objects import Index
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
-from steelyard.kube.pods import is_terminal
+from steelyard.kube.pods import is_terminal, unended
 from steelyard.kube.resource import (
     APP_WRAPPERS,
     CONTROLLER_REVISIONS,
@@ -108,6 +108,10 @@ class Caches:
             await informer.synced.wait()
         self._settled.set()
 
+    def informer(self, resource: Resource) -> Informer:
+        """Return the informer of a resource, for readers of other indexes than the controllers'."""
+        return self._informers[resource]
+
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         return self._informers[resource].get(namespace, name)
 
@@ -144,6 +148,8 @@ class Caches:
                     _log.exception("a change of %s %s was not heard", resource.kind, name)
 
         indexes: dict[str, Index] = {"owner": _owners, "namespace": _namespace}
+        if resource == PODS:
+            indexes["unended"] = unended
         if resource in ADOPTED:
             indexes["orphan"] = orphan_keys
         if resource in ADOPTERS:

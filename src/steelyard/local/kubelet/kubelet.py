@@ -7,9 +7,10 @@ the informer, the scheduler, the lease that keeps shims alive, the guard over me
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
+from typing import Protocol
 
 from prometheus_client import Gauge
 
@@ -21,8 +22,8 @@ from steelyard.kube.errors import AlreadyExists, ApiError
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.informer import Informer
 from steelyard.kube.objects import labels_of
-from steelyard.kube.pods import is_terminal
-from steelyard.kube.resource import NAMESPACES, NODES, PODS
+from steelyard.kube.pods import is_terminal, unended
+from steelyard.kube.resource import NAMESPACES, NODES, PODS, Resource
 from steelyard.local.faults import Faults
 from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.gpus.ledger import News
@@ -50,10 +51,18 @@ __all__ = ["Abilities", "KubeletConfig", "abilities", "run_kubelet", "stop_all_p
 log = logging.getLogger(__name__)
 
 
+class SharedPods(Protocol):
+    """Cache of all Pods, with the index `unended`, that another part of the process keeps up to date."""
+
+    def listen(self, listener: Callable[[Resource, Json | None, Json | None], None]) -> None: ...
+
+    def informer(self, resource: Resource) -> Informer: ...
+
+
 class Kubelet:
     """State that the workers of a kubelet share."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what the process shares with its other parts)
         self,
         cluster: Cluster,
         config: KubeletConfig,
@@ -62,6 +71,8 @@ class Kubelet:
         slept: SleptSince,
         faults: Faults | None = None,
         now: Callable[[], datetime] = utc_now,
+        *,
+        pods: SharedPods | None = None,
     ) -> None:
         self.cluster, self.config, self.can, self.now = cluster, config, can, now
         self.faults = faults or Faults()
@@ -82,8 +93,10 @@ class Kubelet:
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.ended = EndedPods()
         self.shown_objects = ShownObjects(cluster)
-        indexes = {"unended": lambda pod: [] if is_terminal(pod) else [""]}
-        self.informer = Informer(cluster, PODS, indexes=indexes, on_change=self._heard, packed=is_terminal)
+        self.is_over = False
+        """True once it hears of no change any more: the cache of others outlives it."""
+        self._shared = pods
+        self.informer = pods.informer(PODS) if pods else self._own_informer()
         self.nodes = Informer(cluster, NODES, on_change=lambda old, new: self._node_changed())
         self.namespaces = Informer(cluster, NAMESPACES, on_change=lambda old, new: self.scheduler.wake.set())
         self.scheduler = Scheduler(
@@ -97,6 +110,25 @@ class Kubelet:
         )
         self.taints = TaintEviction(self.node, self._pods, self._node_object)
         self.guard = Guard(config.interval, lambda: [worker for worker, _ in self.workers.values()])
+
+    def _own_informer(self) -> Informer:
+        indexes = {"unended": unended}
+        return Informer(self.cluster, PODS, indexes=indexes, on_change=self._heard, packed=is_terminal)
+
+    def follow(self) -> list[Coroutine[None, None, None]]:
+        """Begin to hear of changes of Pods; return what has to run for that."""
+        if self._shared is None:
+            return [self.informer.run()]
+
+        def changed(resource: Resource, old: Json | None, new: Json | None) -> None:
+            if resource == PODS and not self.is_over:
+                self._heard(old, new)
+
+        # Every change of a Pod would else be read a second time, and every Pod kept twice.
+        self._shared.listen(changed)
+        for pod in self.informer.items():
+            self._heard(None, pod)
+        return []
 
     def _heard(self, old: Json | None, new: Json | None) -> None:
         try:
@@ -287,19 +319,23 @@ async def run_kubelet(  # noqa: PLR0913 (what the process shares with its other 
     faults: Faults | None = None,
     now: Callable[[], datetime] = utc_now,
     figures: Figures | None = None,
+    pods: SharedPods | None = None,
 ) -> None:
-    """Runs the node's Pods until `stop`; then returns and leaves them running, for the next one to adopt."""
+    """Runs the node's Pods until `stop`; then returns and leaves them running, for the next one to adopt.
+
+    `pods` is a cache that the process has anyway; without one the kubelet keeps its own.
+    """
     config.pods.mkdir(parents=True, exist_ok=True)
     # Intents and volumes hold the values of Secrets: no other user of the machine may read them.
     os.chmod(config.pods, 0o700)
-    kubelet = Kubelet(cluster, config, await abilities(config), shown, slept, faults, now)
+    kubelet = Kubelet(cluster, config, await abilities(config), shown, slept, faults, now, pods=pods)
     if figures is not None:
         running = Gauge(
             "kubelet_running_pods", "Pods that have a sandbox on this node.", registry=figures.registry
         )
         running.set_function(lambda: sum(bool(worker.ip) for worker, _ in kubelet.workers.values()))
     await kubelet.register()
-    parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.guard.run()]
+    parts = [*kubelet.follow(), kubelet.scheduler.run(), kubelet.guard.run()]
     parts += [kubelet.nodes.run(), kubelet.namespaces.run(), kubelet.taints.run()]
     parts += kubelet.shown_objects.parts()
     parts += [kubelet.renew_lease(), kubelet.settle(), kubelet.events.run()]
@@ -317,6 +353,7 @@ async def run_kubelet(  # noqa: PLR0913 (what the process shares with its other 
                 # new one.
                 task.result()  # a part that failed ends the kubelet with its error
     finally:
+        kubelet.is_over = True
         await _cancel([*tasks])
         stopped.cancel()
         await kubelet.close()

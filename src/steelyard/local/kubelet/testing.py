@@ -13,7 +13,7 @@ from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.objects import conditions_of, status_of
 from steelyard.kube.resource import CONFIG_MAPS, PODS
 from steelyard.local.kubelet.config import KubeletConfig
-from steelyard.local.kubelet.kubelet import run_kubelet
+from steelyard.local.kubelet.kubelet import SharedPods, run_kubelet
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.names.shown import Shown
 from steelyard.types import Json
@@ -59,13 +59,14 @@ class Machine:
     def __init__(self, config: KubeletConfig, shown: Shown | None = None) -> None:
         self.config, self.shown = config, shown
         self.cluster = MemoryCluster(now=lambda: datetime.now(UTC))
+        self.pods: SharedPods | None = None  # a cache that somebody else keeps
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._stop = asyncio.Event()
         self._task = asyncio.create_task(
-            run_kubelet(self.cluster, self.config, stop=self._stop, shown=self.shown)
+            run_kubelet(self.cluster, self.config, stop=self._stop, shown=self.shown, pods=self.pods)
         )
 
     async def stop(self) -> None:
