@@ -89,20 +89,20 @@ class Usage:
         self.processor, self.own, self.requests = 0.0, 0.0, 0.0
 
     async def begin(self) -> None:
-        self._before = await self._now()
+        # Before the times, and at the end after them: to tell all its figures takes the server as long as half a Job.
+        requests = await requests_of(self._cluster)
+        self._before = (self._server.processor(), self._server.own_processor(), requests)
 
     async def end(self, jobs: int) -> tuple[float, float, float]:
         """Milliseconds of all processes, of the server's alone, and requests; each per Job."""
-        all_after, own_after, requests = await self._now()
+        all_after, own_after = self._server.processor(), self._server.own_processor()
+        requests = await requests_of(self._cluster)
         all_before, own_before, requests_before = self._before
         return (
             1000 * (all_after - all_before) / jobs,
             1000 * (own_after - own_before) / jobs,
             (requests - requests_before) / jobs,
         )
-
-    async def _now(self) -> tuple[float, float, float]:
-        return self._server.processor(), self._server.own_processor(), await requests_of(self._cluster)
 
 
 async def requests_of(cluster: RestCluster) -> float:
