@@ -1,6 +1,7 @@
 """The fork server: shims of its making are as good as any, and nothing depends on its life."""
 
 import asyncio
+import json
 import os
 import select
 import signal
@@ -65,6 +66,24 @@ async def test_shims_outlive_the_server_and_are_started_without_it(shims: ForkSe
     third = shims.start(make_intent(tmp_path / "pod/third", "true"), lambda: None)
     await ended(third)
     assert third.exit_code is None  # a new server's
+
+
+async def test_shims_are_started_from_several_threads(shims: ForkServer, tmp_path: Path) -> None:
+    intents = [make_intent(tmp_path / f"pod/{number}", f"exit {number}") for number in range(8)]
+    children = await asyncio.gather(*(asyncio.to_thread(shims.launch, intent) for intent in intents))
+    for started in children:
+        await ended(started.watched(lambda: None))
+    codes = [json.loads(intent.with_suffix(".exited").read_text())["exitCode"] for intent in intents]
+    assert codes == [*range(8)]
+    started_by = [json.loads(intent.with_suffix(".started").read_text())["shim"] for intent in intents]
+    assert started_by == [started.pid for started in children]
+
+
+async def test_a_server_that_was_closed_starts_no_shim(shims: ForkServer, tmp_path: Path) -> None:
+    """A thread may ask while the kubelet ends: a shim that came of it then would not be known to who stops the Pods."""
+    shims.close()
+    with pytest.raises(OSError, match="any more"):
+        shims.launch(make_intent(tmp_path / "pod/main", "true"))
 
 
 async def test_a_forked_shim_that_fails_says_why(shims: ForkServer, tmp_path: Path) -> None:

@@ -185,9 +185,9 @@ class Runs:
             child = self.executed.start(intent, lambda: None)
         else:
             await self.ready()
-            started = self.template.start(intent, lambda: None)
+            started = self.template.launch(intent)
             assert started is not None
-            child = started
+            child = started.watched(lambda: None)
         await ended(child)
         return result(intent)
 
@@ -287,7 +287,7 @@ async def test_changed_code_ends_the_template(runs: Runs) -> None:
     status = os.stat(site)
     os.utime(site, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
     try:
-        assert runs.template.start(runs.make_intent("show"), lambda: None) is None
+        assert runs.template.launch(runs.make_intent("show")) is None
         await runs.ready()
         assert runs.template.pid != before
     finally:
@@ -298,9 +298,9 @@ async def test_modules_beside_it_are_for_a_new_interpreter(runs: Runs) -> None:
     await runs.ready()
     intent = runs.make_intent("show")
     (runs.folder / "home/numpy.py").write_text("print('another numpy'); raise SystemExit(9)")
-    child = runs.template.start(intent, lambda: None)
-    assert child is not None
-    await ended(child)
+    started = runs.template.launch(intent)
+    assert started is not None
+    await ended(started.watched(lambda: None))
     assert result(intent)[0]["exitCode"] == 1  # `python -m` executed; to it the probe is no step
 
 
@@ -316,8 +316,9 @@ async def test_a_killed_shim_takes_the_step_along_and_strays_are_known(runs: Run
     await runs.ready()
     marker = f"STEELYARD_CONTAINER={runs.folder / 'pod/0/0'}"
     intent = runs.make_intent("stray", STEELYARD_CONTAINER=marker.partition("=")[2])
-    child = runs.template.start(intent, lambda: None)
-    assert child is not None
+    started = runs.template.launch(intent)
+    assert started is not None
+    child = started.watched(lambda: None)
     await logged(intent, "up", times=2)
     assert processes.with_argument(f"{runs.folder}/") == {child.pid}
     strays = processes.with_environment(marker)
@@ -337,8 +338,9 @@ async def test_a_killed_shim_takes_the_step_along_and_strays_are_known(runs: Run
 async def test_a_running_step_outlives_the_template(runs: Runs) -> None:
     await runs.ready()
     intent = runs.make_intent("wait")
-    child = runs.template.start(intent, lambda: None)
-    assert child is not None
+    started = runs.template.launch(intent)
+    assert started is not None
+    child = started.watched(lambda: None)
     runs.template.close()
     await logged(intent, "up")
     child.send(signal.SIGTERM)

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from steelyard.local.kubelet import records, shim, shim_processes
 from steelyard.local.kubelet.preparation import marker
@@ -78,8 +77,9 @@ class Containers:
         run = self.runs.get(key[0])
         return run is not None and run.attempt == key[1] and run.state != "exited"
 
-    def begin(self, name: str, attempt: int, intent: Path) -> None:
-        self._shims[name, attempt] = self.shims.start(intent, self.on_change)
+    def begun(self, name: str, attempt: int, started: shim_processes.Started) -> None:
+        """Watch the shim of a run that has just been started."""
+        self._shims[name, attempt] = started.watched(self.on_change)
         self.runs[name] = Run(attempt, "intended")
 
     def begin_again(self) -> float | None:
@@ -101,7 +101,7 @@ class Containers:
                 records.cancel(base, "StartError", errors)
                 self.on_change()
             elif not records.is_locked(base):
-                self.begin(name, run.attempt, base.with_suffix(".json"))
+                self.begun(name, run.attempt, self.shims.launch(base.with_suffix(".json")))
             else:
                 pause = 0.1
         return pause

@@ -8,8 +8,10 @@ import os
 import select
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from steelyard.local.kubelet import forks, processes, warm
 
@@ -74,6 +76,18 @@ class ShimProcess:
             self.fd = -1
 
 
+class Started(NamedTuple):
+    """A shim that was started, and the descriptors that tell of its end and of its container's start."""
+
+    pid: int
+    fd: int
+    ready: int
+
+    def watched(self, on_change: Callable[[], None]) -> ShimProcess:
+        """Watch it, in the event loop's thread."""
+        return ShimProcess(self.pid, self.fd, on_change, self.ready)
+
+
 class ForkServer:
     """Starts shims at a fraction of an interpreter's start (`forks.py`); where it fails, each is started by itself."""
 
@@ -81,20 +95,30 @@ class ForkServer:
         self.python, self.steps = python, steps
         self._connection: socket.socket | None = None
         self._pid = 0
+        self._turn = threading.Lock()  # of one request: its answer is the next one on the connection
+        self._closed = False
 
     def start(self, intent: Path, on_change: Callable[[], None]) -> ShimProcess:
         """The shim of an intent, in a session of its own."""
-        if self.steps is not None and (child := self.steps.start(intent, on_change)) is not None:
-            return child
-        try:
-            if self._connection is None:
-                self.begin()
-            assert self._connection is not None
-            return _request(self._connection, intent, on_change)
-        except OSError as error:  # it was killed, or hangs: of two shims of one run, one starts it
-            log.warning("the fork server does not answer: %s", error)
-            self.close_connection()
-            return spawn(self.python, intent, on_change)
+        return self.launch(intent).watched(on_change)
+
+    def launch(self, intent: Path) -> Started:
+        """Start the shim of an intent, which takes some milliseconds on a busy machine: any thread may wait for it."""
+        with self._turn:
+            # The kubelet ends: who stops its Pods next must find all of their shims.
+            if self._closed:
+                raise ConnectionResetError("no shim is started any more")
+            if self.steps is not None and (child := self.steps.launch(intent)) is not None:
+                return child
+            try:
+                if self._connection is None:
+                    self.begin()
+                assert self._connection is not None
+                return _request(self._connection, intent)
+            except OSError as error:  # it was killed, or hangs: of two shims of one run, one starts it
+                log.warning("the fork server does not answer: %s", error)
+                self.close_connection()
+                return spawn(self.python, intent)
 
     def begin(self) -> None:
         """Have it load what shims need, before the first one is wanted."""
@@ -103,9 +127,11 @@ class ForkServer:
 
     def close(self) -> None:
         """End it and the template of steps; their shims go on."""
-        self.close_connection()
-        if self.steps is not None:
-            self.steps.close()
+        with self._turn:
+            self._closed = True
+            self.close_connection()
+            if self.steps is not None:
+                self.steps.close()
 
     def close_connection(self) -> None:
         if self._connection is not None:
@@ -127,13 +153,13 @@ class StepTemplate:
         self._connection: socket.socket | None = None
         self._ready = False
 
-    def start(self, intent: Path, on_change: Callable[[], None]) -> ShimProcess | None:
-        """The shim of a step's intent; None where it has to be started otherwise."""
+    def launch(self, intent: Path) -> Started | None:
+        """Start the shim of a step's intent; None where it has to be started otherwise."""
         try:
             if not warm.fits(json.loads(intent.read_bytes()), self.python) or not self.answers():
                 return None
             assert self._connection is not None
-            return _request(self._connection, intent, on_change)
+            return _request(self._connection, intent)
         except (
             OSError,
             ValueError,
@@ -189,7 +215,7 @@ def _end_server(connection: socket.socket, pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def _request(connection: socket.socket, intent: Path, on_change: Callable[[], None]) -> ShimProcess:
+def _request(connection: socket.socket, intent: Path) -> Started:
     """Have a server fork the shim of an intent."""
     errors = os.open(_errors_of(intent), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     ready, write = os.pipe()
@@ -204,14 +230,14 @@ def _request(connection: socket.socket, intent: Path, on_change: Callable[[], No
     finally:
         os.close(write)
         os.close(errors)
-    return ShimProcess(int(answer), descriptors[0], on_change, ready)
+    return Started(int(answer), descriptors[0], ready)
 
 
 def _errors_of(intent: Path) -> str:
     return str(intent.with_suffix(".shim"))
 
 
-def spawn(python: str, intent: Path, on_change: Callable[[], None]) -> ShimProcess:
+def spawn(python: str, intent: Path) -> Started:
     """Start the shim of an intent with an interpreter of its own, in a session of its own."""
     read, write = os.pipe()
     actions = [
@@ -228,7 +254,7 @@ def spawn(python: str, intent: Path, on_change: Callable[[], None]) -> ShimProce
         raise
     finally:
         os.close(write)
-    return ShimProcess(pid, os.pidfd_open(pid), on_change, read)
+    return Started(pid, os.pidfd_open(pid), read)
 
 
 def open_process(pid: int, start: int) -> int | None:

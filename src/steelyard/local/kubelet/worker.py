@@ -29,7 +29,7 @@ from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.containers import Containers
-from steelyard.local.kubelet.env import ConfigMissing, Unsupported, VolumeMissing
+from steelyard.local.kubelet.env import ConfigMissing, Objects, Unsupported, VolumeMissing
 from steelyard.local.kubelet.hooks import Hooks
 from steelyard.local.kubelet.images import ImageMissing
 from steelyard.local.kubelet.network import of_the_host
@@ -37,7 +37,7 @@ from steelyard.local.kubelet.preparation import HOST_IP, RunPreparer, fetch_obje
 from steelyard.local.kubelet.probes import Probes
 from steelyard.local.kubelet.quantity import memory_limit
 from steelyard.local.kubelet.records import Failure, PodFolder, Sandbox
-from steelyard.local.kubelet.shim_processes import ForkServer
+from steelyard.local.kubelet.shim_processes import ForkServer, Started
 from steelyard.local.kubelet.shown_volumes import ShownVolumes
 from steelyard.local.kubelet.status import Observed, pod_status
 from steelyard.local.kubelet.unapplied import unapplied
@@ -325,9 +325,9 @@ class PodWorker:
             container = next(spec for spec in containers_of(pod["spec"]) if spec["name"] == name)
             objects = await fetch_objects(self.cluster, pod)
             arguments = (pod, container, sandbox, objects, attempt)
-            # In a thread, because it writes files and waits for the disk: this loop
+            # In a thread, because it writes files and waits for the disk, and for a process to fork: this loop
             # serves all Pods and renews the shims' lease.
-            intent = await asyncio.to_thread(self.launcher.prepare, *arguments)
+            started = await asyncio.to_thread(self._start, *arguments)
         except ImageMissing as problem:
             self.waiting[name] = ("ErrImageNeverPull", str(problem))
         except VolumeMissing as problem:
@@ -342,14 +342,19 @@ class PodWorker:
         except Unsupported as problem:
             self.fail(Failure("NotImplemented", f"container {name!r}: {problem}"))
         else:
-            # The intent is on the disk: a kubelet that dies here leaves a start that the next one finishes, and none
-            # that is made twice.
-            self.containers.begin(name, attempt, intent)
+            self.containers.begun(name, attempt, started)
             self.events.record(self.pod, "Normal", "Started", f"Started container {name}")
             return None
         if name in self.waiting:
             self.events.record(self.pod, "Warning", "Failed", ": ".join(self.waiting[name]))
         return RETRY_SECONDS
+
+    def _start(self, pod: Json, container: Json, sandbox: Sandbox, objects: Objects, attempt: int) -> Started:
+        """Prepare a run and start its shim."""
+        intent = self.launcher.prepare(pod, container, sandbox, objects, attempt)
+        # The intent is on the disk: a kubelet that dies here leaves a start that the next one finishes, and none
+        # that is made twice.
+        return self.node.shims.launch(intent)
 
     def _without_gpus(self, assignment: Assignment) -> Failure | None:
         """Why no container of the Pod can start with its GPUs any more; another Pod can, with others."""
