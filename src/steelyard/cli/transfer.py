@@ -33,7 +33,7 @@ def upload(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Create a dataset, a data source, a module or a model from a folder. Its id is printed."""
+    """Create a dataset, data source, module or model from a folder. Its id is printed."""
     from steelyard.errors import UsageError
 
     plural = collection_name(kind, UPLOADED)
