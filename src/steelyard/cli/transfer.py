@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -107,8 +108,11 @@ safetycase = typer.Typer(
 )
 
 
-def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
-    """Return `open`, `save` and `download` for a kind whose output is a page called `name`."""
+def _page(kind: str, name: str, *, framed: bool = False) -> tuple[Callable[..., None], ...]:
+    """Return `open`, `save` and `download` for a kind whose output is a page called `name`.
+
+    A page that is `framed` is opened in a frame in which none of its scripts runs.
+    """
 
     @with_options
     def save(
@@ -135,7 +139,7 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
         folder = Path(tempfile.mkdtemp(prefix="steelyard-")) / "page"
         page = _saved(kind, id, folder, platform) / name
         typer.echo(str(page))
-        typer.launch(page.as_uri())
+        typer.launch((frame_of(page) if framed else page).as_uri())
 
     @with_options
     def download_(
@@ -169,6 +173,19 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
     return open_, save, download_
 
 
+def frame_of(page: Path) -> Path:
+    """Write a page that shows another one, of which the browser runs no script, above its folder; return its path.
+
+    Safety cases have pages that other people's programs have made.
+    """
+    frame = page.parent.parent / "open.html"
+    source = f"{quote(page.parent.name)}/{quote(page.name)}"
+    style = "html, body, iframe { margin: 0; border: 0; width: 100%; height: 100% }"
+    head = f'<!doctype html>\n<meta charset="utf-8">\n<title>Safety case</title>\n<style>{style}</style>\n'
+    frame.write_text(f'{head}<iframe sandbox src="{source}"></iframe>\n')
+    return frame
+
+
 def _saved(kind: str, id: str, folder: Path, platform: PlatformOptions) -> Path:
     with platform.connect() as client:
         collection = getattr(client, kind)
@@ -181,7 +198,7 @@ for _group, _kind, _name in ((report, "reports", "report.html"), (audit, "audits
     _group.command("open")(_open)
     _group.command("save")(_save)
     _group.command("download")(_download)
-_open, _save, _ = _page("safetycases", "index.html")
+_open, _save, _ = _page("safetycases", "index.html", framed=True)
 safetycase.command("open")(_open)
 safetycase.command("download")(_save)
 
