@@ -98,6 +98,12 @@ async def test_a_quota_is_the_one_that_the_published_client_expects(world: World
         ({"flavor": "Rate"}, "body"),
         ({"flavor": "Rate", "duration": "P400D"}, "duration"),
         ({"resource": "datasets.dyff.io/created"}, "resource"),
+        ({"resource": "cpuu"}, "resource"),
+        ({"resource": "gpu-t4"}, "resource"),
+        ({"resource": "nvidia.com/"}, "resource"),
+        ({"resource": "nvidia/gpu"}, "resource"),
+        ({"resource": "workflows.dyff.io/admited"}, "resource"),
+        ({"resource": "dyff.io/gpu"}, "resource"),
         ({"resource": "models.dyff.io/created"}, "duration"),
         ({"account": "acme"}, "account"),
     ],
@@ -105,6 +111,15 @@ async def test_a_quota_is_the_one_that_the_published_client_expects(world: World
 async def test_a_quota_that_would_never_count_is_refused(world: World, fields: Json, field: str) -> None:
     answer = await world.admin.post("/quotas", json={**TOTAL, "limit": "2", **fields})
     assert (answer.status_code, answer.json()["field"]) == (422, field), answer.text
+
+
+@pytest.mark.parametrize(
+    "resource", ["cpu", "memory", ADMITTED, "evaluations.dyff.io/created", "nvidia.com/gpu-t4", "amd.com/gpu"]
+)
+async def test_what_workflows_hold_may_have_a_quota(world: World, resource: str) -> None:
+    within = {"flavor": "Rate", "duration": "PT1M"} if resource.endswith("created") else {}
+    made = await put(world.admin, **{**TOTAL, **within, "resource": resource, "limit": "2"})
+    assert made["resource"] == resource
 
 
 async def test_nobody_sets_quotas_by_grants_for_an_account(world: World) -> None:

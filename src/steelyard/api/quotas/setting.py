@@ -4,7 +4,7 @@ import re
 
 from starlette.responses import Response
 
-from steelyard.accounts.quota_settings import GLOBAL, LONGEST
+from steelyard.accounts.quota_settings import ADMITTED, GLOBAL, LONGEST
 from steelyard.accounts.set_quotas import CREATED, created_kinds
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Forbidden, Invalid
@@ -12,12 +12,16 @@ from steelyard.api.http.responses import json_response
 from steelyard.api.quotas.usage import with_usage
 from steelyard.schema.commands import PutQuota
 from steelyard.schema.entities import PLURALS
-from steelyard.schema.kubernetes import LABEL_VALUE_PATTERN
+from steelyard.schema.kubernetes import ACCELERATOR_PATTERN, LABEL_VALUE_PATTERN
 from steelyard.schema.quota import SYSTEM, Quota
 from steelyard.schema.requests import QuotaCreateRequest
 from steelyard.schema.status import CREATIONS_COUNTED
 
 _ACCOUNT = re.compile(LABEL_VALUE_PATTERN)
+_ACCELERATOR = re.compile(ACCELERATOR_PATTERN)
+_HELD = ("cpu", "memory", ADMITTED)
+"""Resources that workflows hold, besides accelerators."""
+_DYFF = "dyff.io"
 
 
 async def put(context: RequestContext) -> Response:
@@ -46,6 +50,7 @@ def _check(request: QuotaCreateRequest) -> None:
             field="duration",
         )
     if not request.resource.endswith(CREATED):
+        _check_held(request.resource)
         return
     if not created_kinds(request.resource):
         plurals = sorted(PLURALS[kind] for kind in CREATIONS_COUNTED)
@@ -60,3 +65,17 @@ def _check(request: QuotaCreateRequest) -> None:
             "flavor Rate",
             field="duration",
         )
+
+
+def _check_held(resource: str) -> None:
+    """Raise Invalid for a name that no workflow can hold any of."""
+    domain, slash, _ = resource.partition("/")
+    # As Kubernetes names what devices offer: a name without a domain is a typing error, such as cpuu.
+    is_accelerator = slash and "." in domain and _ACCELERATOR.fullmatch(resource)
+    if resource in _HELD or (is_accelerator and not f".{domain}".endswith(f".{_DYFF}")):
+        return
+    raise Invalid(
+        f"resource: {resource!r} is not counted; there are {', '.join(_HELD)}, creations such as evaluations{CREATED}, "
+        "and types of accelerators, with their domain, such as nvidia.com/gpu-t4",
+        field="resource",
+    )
