@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from steelyard.accounts.database import TooManyKeys, TooManyLabels
+from steelyard.accounts.database import AccountDeleted, TooManyKeys, TooManyLabels
 from steelyard.schema.account import AccessGrant, Account
 
 ENDED_KEPT = timedelta(days=7)
@@ -53,3 +53,10 @@ def check_number_of_keys(count: int, most: int | None) -> None:
         raise TooManyKeys(
             f"the account has {count} tokens that are valid, the most that one may have; revoke one first"
         )
+
+
+def check_not_deleted(kept: str) -> None:
+    """Raise AccountDeleted for the row of a deleted account. An account that cannot be read is not deleted."""
+    account = json.loads(kept)
+    if account.get("status") == "Deleted":
+        raise AccountDeleted(f"account {account['name']} is Deleted")

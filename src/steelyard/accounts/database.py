@@ -29,6 +29,10 @@ class NoSuchAccount(AccountsDatabaseError, ContentError):
     """No account has this id."""
 
 
+class AccountDeleted(AccountsDatabaseError, ContentError):
+    """The account was deleted, and gets nothing new."""
+
+
 class TooManyLabels(AccountsDatabaseError, ContentError):
     """The account would have more labels than it may."""
 
@@ -304,7 +308,7 @@ class EncryptedSecrets(Protocol):
     async def put(self, secret: EncryptedSecret, most: int) -> EncryptedSecret:
         """Add the secret, or replace the one of this account and name, whose `created` stays; return it.
 
-        Raises TooManySecrets if the account would have more than `most`.
+        Raises TooManySecrets if the account would have more than `most`, AccountDeleted if it was deleted.
         """
         ...
 

@@ -112,6 +112,11 @@ class PostgresAccounts:
             # Entities name their account by its name or its id.
             query = text("DELETE FROM secrets WHERE account IN (:name, :id)")
             await connection.execute(query, {"name": account.name, "id": id})
+            waiting = (
+                "DELETE FROM webhook_deliveries WHERE hook IN (SELECT id FROM webhooks WHERE account = :id)"
+            )
+            for statement in (waiting, "DELETE FROM webhooks WHERE account = :id"):
+                await connection.execute(text(statement), {"id": id})
 
         await self._change(remove)
 

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from steelyard.accounts.changes import check_not_deleted
 from steelyard.accounts.database import EncryptedSecret, TooManySecrets
 from steelyard.accounts.postgresql.database import PostgresDatabase
 
@@ -23,6 +24,10 @@ class PostgresSecrets:
     async def put(self, secret: EncryptedSecret, most: int) -> EncryptedSecret:
         async def write(connection: AsyncConnection) -> EncryptedSecret:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _COUNTING})
+            # Locked, so that the account is not deleted, with its secrets, before this one is there.
+            query = text("SELECT json FROM accounts WHERE name = :account OR id = :account FOR SHARE")
+            for (kept,) in await connection.execute(query, {"account": secret.account}):
+                check_not_deleted(kept)
             query = text("SELECT count(*) FILTER (WHERE name <> :name) FROM secrets WHERE account = :account")
             owner = {"account": secret.account, "name": secret.name}
             others = (await connection.execute(query, owner)).scalar_one()

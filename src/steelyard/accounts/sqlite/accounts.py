@@ -114,6 +114,11 @@ class SqliteAccounts:
             connection.execute("DELETE FROM keys WHERE account = ?", (id,))
             # Entities name their account by its name or its id.
             connection.execute("DELETE FROM secrets WHERE account IN (?, ?)", (account.name, id))
+            waiting = (
+                "DELETE FROM webhook_deliveries WHERE hook IN (SELECT id FROM webhooks WHERE account = ?)"
+            )
+            for query in (waiting, "DELETE FROM webhooks WHERE account = ?"):
+                connection.execute(query, (id,))
 
         await self._database.write(remove)
 

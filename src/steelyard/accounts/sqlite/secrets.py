@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from steelyard.accounts.changes import check_not_deleted
 from steelyard.accounts.database import EncryptedSecret, TooManySecrets
 from steelyard.sqlite import Database
 
@@ -26,6 +27,10 @@ class SqliteSecrets:
 
     async def put(self, secret: EncryptedSecret, most: int) -> EncryptedSecret:
         def write(connection: sqlite3.Connection) -> EncryptedSecret:
+            # Inside the transaction: the account may be deleted, with its secrets, while this request is under way.
+            query = "SELECT json FROM accounts WHERE name = ? OR id = ?"
+            for (kept,) in connection.execute(query, (secret.account, secret.account)).fetchall():
+                check_not_deleted(kept)
             earlier = _get(connection, secret.account, secret.name)
             query = "SELECT count(*) FROM secrets WHERE account = ?"
             # Counted inside the transaction: of many requests at once, no more get in than there may be.

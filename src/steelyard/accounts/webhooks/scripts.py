@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from steelyard.accounts.changes import restored
+from steelyard.accounts.changes import check_not_deleted, restored
 from steelyard.accounts.webhooks.registration import Event, Registration
 from steelyard.schema.account import Account
 
@@ -52,9 +52,11 @@ class Failure:
 
 
 def add(id: str, account: str, registration: Registration, most: int) -> Script[bool]:
-    """Register a webhook; return False where the account has as many as it may."""
+    """Register a webhook; return False where the account has as many as it may. Raises AccountDeleted."""
     # The account's row is the lock: of two requests at once, one sees the other's webhook.
-    yield "UPDATE accounts SET name = name WHERE id = :id", {"id": account}
+    owners = yield "UPDATE accounts SET name = name WHERE id = :id RETURNING json", {"id": account}
+    for (kept,) in owners:
+        check_not_deleted(kept)
     rows = yield "SELECT count(*) FROM webhooks WHERE account = :account", {"account": account}
     if rows[0][0] >= most:
         return False

@@ -42,7 +42,7 @@ class Webhooks:
         self._engine = engine
 
     async def add(self, id: str, account: str, registration: Registration, most: int) -> Webhook:
-        """Register a webhook. Raises TooManyWebhooks."""
+        """Register a webhook. Raises TooManyWebhooks, AccountDeleted."""
         if not await self._engine.write(lambda: scripts.add(id, account, registration, most)):
             raise TooManyWebhooks(f"the account has {most} webhooks already, the most that one may have")
         # Not read again: another request may have removed it meanwhile.

@@ -4,7 +4,7 @@ import re
 
 from starlette.responses import Response
 
-from steelyard.accounts.database import TooManySecrets
+from steelyard.accounts.database import AccountDeleted, TooManySecrets
 from steelyard.accounts.secrets import NoKeys
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid, NotFound, NotImplementedYet
@@ -19,11 +19,10 @@ async def replace(context: RequestContext) -> Response:
     """The secret as it is shown: without its value."""
     account, name = _account(context, "edit"), _name(context)
     request = await context.body(SecretSetRequest)
-    owner = await context.api.accounts.named(account) or await context.api.accounts.get(account)
-    if owner is not None and owner.status == "Deleted":
-        raise Conflict(f"id: account {account} is Deleted")
     try:
         return model_response(await context.api.secrets.set(account, name, request.value, context.now))
+    except AccountDeleted as error:
+        raise Conflict(f"id: {error}") from error
     except TooManySecrets as error:
         raise Conflict(f"name: {error}", field="name") from error
     except NoKeys as error:

@@ -2,6 +2,7 @@
 
 from starlette.responses import Response
 
+from steelyard.accounts.database import AccountDeleted
 from steelyard.accounts.webhooks.events import source_of, trial_event
 from steelyard.accounts.webhooks.registration import Registration, shown_secret, signing_key
 from steelyard.accounts.webhooks.webhooks import TooManyWebhooks, Webhooks
@@ -36,6 +37,8 @@ async def create(context: RequestContext) -> Response:
     id, most = platform.new_id(), platform.webhooks.per_account
     try:
         webhook = await _webhooks(context).add(id, account.id or "", registration, most)
+    except AccountDeleted as error:
+        raise Conflict(f"id: {error}") from error
     except TooManyWebhooks as error:
         raise Conflict(f"url: {error}; DELETE /v0/accounts/{account.id}/webhooks/ID removes one") from error
     return await _with_secret(context, webhook, 1)

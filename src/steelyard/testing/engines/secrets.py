@@ -5,7 +5,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.database import Accounts, EncryptedSecret, EncryptedSecrets, TooManySecrets
+from steelyard.accounts.database import (
+    AccountDeleted,
+    Accounts,
+    EncryptedSecret,
+    EncryptedSecrets,
+    TooManySecrets,
+)
 from steelyard.schema.account import Identity
 
 Case = Callable[[EncryptedSecrets], Awaitable[None]]
@@ -99,11 +105,25 @@ async def bytes_change_alone_unless_the_secret_has_changed(secrets: EncryptedSec
 
 
 async def check_deletion_of_the_account(accounts: Accounts, secrets: EncryptedSecrets) -> None:
-    """Check that no secret outlives its account, whether entities name that by its name or by its id."""
+    """Check that no secret outlives its account, whether entities name that by its name or by its id.
+
+    One that is set while the account is deleted does not, either.
+    """
     made = await accounts.create("acme", Identity(), NOW)
     for account in ("acme", made.id or "", "other"):
         await secrets.put(secret(account=account), MOST)
-    await accounts.delete(made.id or "", LATER)
+    results = await asyncio.gather(
+        accounts.delete(made.id or "", LATER),
+        *(secrets.put(secret(f"s{number}", "acme"), 100) for number in range(10)),
+        return_exceptions=True,
+    )
+    assert {type(result) for result in results} <= {type(None), EncryptedSecret, AccountDeleted}
+    for account in ("acme", made.id or ""):
+        try:
+            await secrets.put(secret(account=account), MOST)
+        except AccountDeleted:
+            continue
+        raise AssertionError(f"a secret of the deleted account {account} was kept")
     assert await secrets.list("acme") == [] == await secrets.list(made.id or "")
     assert len(await secrets.list("other")) == 1
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from steelyard.accounts.database import AccountDeleted
 from steelyard.accounts.open import AccountsDatabase
 from steelyard.accounts.webhooks.registration import Event, Registration
 from steelyard.accounts.webhooks.scripts import Attempt, Failure
@@ -128,6 +129,21 @@ async def a_suspended_account_is_told_nothing(database: AccountsDatabase) -> Non
     )
     assert await take(database, event("e2")) == 0
     assert await drain(database) == []
+
+
+async def a_deleted_account_has_no_webhooks(database: AccountsDatabase) -> None:
+    account, other = await owner(database), await owner(database, "other")
+    await hook(database, account)
+    await hook(database, other, "h2")
+    await take(database, event("e1"))
+    await database.accounts.delete(account.id or "", datetime.fromtimestamp(NOW, UTC))
+    assert await database.webhooks.list(account.id or "") == []
+    assert [webhook.id for webhook in await database.webhooks.list(other.id or "")] == ["h2"]
+    try:
+        await hook(database, account)
+    except AccountDeleted:
+        return
+    raise AssertionError("a deleted account has got a webhook")
 
 
 async def no_test_is_sent_to_a_suspended_account(database: AccountsDatabase) -> None:
@@ -323,6 +339,7 @@ CASES: dict[str, Case] = {
         what_ended_before_the_registration_is_not_told,
         a_backlog_is_bounded_and_says_what_is_lost,
         rights_that_were_taken_away_hold_for_what_waits,
+        a_deleted_account_has_no_webhooks,
         a_suspended_account_is_told_nothing,
         no_test_is_sent_to_a_suspended_account,
         one_sender_at_a_time_has_a_webhook,
