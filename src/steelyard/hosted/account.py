@@ -22,6 +22,10 @@ RENEW_SECONDS = 20.0
 """Seconds after which a writer that makes calls creates an entry at the latest, so that others know of it."""
 
 
+_LEAST = Tokens(1, 1)
+"""Tokens of the smallest call."""
+
+
 class CapReached(SteelyardError):
     """A cap of the service leaves no room for this call, now or later."""
 
@@ -92,6 +96,15 @@ class Account:
         self._wanted.set()
         if self._task is not None:
             await self._task
+
+    def check(self) -> None:
+        """Raise CapReached where what is spent leaves no room for any call, as far as this writer knows."""
+        now = self._now()
+        last = self._book.last or Ledger(now.date())
+        own = Unrecorded(self._spent, self._in_flight)
+        refused = refusal(last, self._writer, own, _LEAST, self._caps, now)
+        if refused is not None and refused.final:
+            raise CapReached(refused.message)
 
     async def hold(self, wanted: Tokens, patience: float) -> None:
         """Hold the tokens that a call may use, after at most `patience` seconds.

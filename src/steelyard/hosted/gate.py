@@ -43,6 +43,11 @@ class Gate:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._alarm: asyncio.TimerHandle | None = None
 
+    def check(self, patience: float) -> None:
+        """Raise RateLimited where a call that comes now would wait for longer than `patience` seconds."""
+        if (seconds := self._seconds_until(len(self._waiting))) > patience:
+            raise RateLimited(math.ceil(seconds))
+
     @asynccontextmanager
     async def passed(self, patience: float) -> AsyncIterator[None]:
         """Wait for the call's turn, and let the next one pass at the end.

@@ -53,12 +53,12 @@ class Proxy:
         return web.json_response(self.snapshots.json())
 
     async def _answer(self, request: web.Request, api: Api) -> web.StreamResponse:
-        try:
-            sent = prepare_call(await request.read(), api, self.model)
-        except BadCall as error:
-            return _response(Failure(400, "BadRequest", str(error), kind="invalid_request_error"))
         patience = float(self.model.queue_seconds)
         try:
+            # Before the body is read: many large ones that come to nothing would fill the memory.
+            self.gate.check(patience)
+            self.account.check()
+            sent = prepare_call(await request.read(), api, self.model)
             async with self.gate.passed(patience):
                 await self.account.hold(sent.most, patience)
                 if request.transport is None or request.transport.is_closing():
@@ -66,6 +66,8 @@ class Proxy:
                     self.account.settle(sent.most, Tokens(), calls=0)
                     return web.Response(status=_CLIENT_GONE)
                 return await self._ask(request, sent)
+        except BadCall as error:
+            return _response(Failure(400, "BadRequest", str(error), kind="invalid_request_error"))
         except RateLimited as error:
             return _response(_busy("RateLimited", str(error), error.retry_after))
         except CapBusy as error:

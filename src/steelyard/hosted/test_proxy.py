@@ -190,6 +190,27 @@ async def test_calls_beyond_the_rate_are_told_when_to_come_back() -> None:
     assert len(provider.bodies) == 3
 
 
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [({"tokens_total": 1}, 402), ({"requests_per_minute": 1, "queue_seconds": 0}, 429)],
+    ids=["cap", "rate"],
+)
+async def test_what_may_not_pass_is_refused_before_its_body_is_read(
+    limits: dict[str, int], status: int
+) -> None:
+    never = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"messages": ['
+        await never.wait()
+
+    async with serving(FakeProvider(), **limits) as setting:
+        await setting.ask()
+        headers = {"Content-Length": str(1 << 20), "Content-Type": "application/json"}
+        async with setting.client.post(CHAT, data=body(), headers=headers) as response:
+            assert response.status == status
+
+
 async def test_calls_at_the_same_time_wait_for_each_other() -> None:
     provider = FakeProvider(seconds=0.01)
     async with serving(provider, concurrent_requests=2, queue_seconds=60) as setting:
