@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from steelyard.client.errors import BadFiles
+from steelyard.schema.bounds import FREE_DEPTH, Unkeepable, check_json
 from steelyard.schema.data import Artifact, Digest, File
 from steelyard.schema.paths import check_artifact_path, files_below
 
@@ -46,15 +47,21 @@ def by_name(paths: Sequence[Path | str]) -> dict[str, Path]:
 
 
 def json_object(path: Path) -> dict[str, Any]:
-    """Return the object of a JSON file. Raises BadFiles."""
+    """Return the object of a JSON file. Raises BadFiles, also for one that the platform would not take."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
         raise BadFiles(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise BadFiles(f"{path}: is no JSON: {error}") from error
+    except RecursionError as error:
+        raise BadFiles(f"{path}: is nested too deeply; at most {FREE_DEPTH} levels are taken") from error
     if not isinstance(content, dict):
         raise BadFiles(f"{path}: is no JSON object")
+    try:
+        check_json(content, FREE_DEPTH)
+    except Unkeepable as error:
+        raise BadFiles(f"{path}: {error}") from error
     return content
 
 

@@ -47,6 +47,10 @@ def test_a_folders_croissant_file_describes_the_dataset(ask: Ask, fake: FakePlat
         write(tmp_path, {"croissant.json": content})
         with pytest.raises(BadFiles, match=r"croissant\.json: is no JSON"):
             ask(fake, lambda client: client.datasets.create_from_folder(tmp_path, account="acme", name="d"))
+    for depth in (100, 2_000, 100_000):
+        write(tmp_path, {"croissant.json": b'{"a": ' + b"[" * depth + b"]" * depth + b"}"})
+        with pytest.raises(BadFiles, match=r"croissant\.json: .*is nested"):
+            ask(fake, lambda client: client.datasets.create_from_folder(tmp_path, account="acme", name="d"))
 
 
 def test_a_schema_that_is_given_is_taken(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
