@@ -29,8 +29,15 @@ async def try_secret_keys(path: Path, accounts: str | None) -> tuple[str, ...]:
         return ("is not there, and there are no secrets yet",)
     return (
         f"{len(keys)} key{'s' * (len(keys) > 1)}",
-        f"opens all {count} secrets" if count else "there are no secrets yet",
+        _opened(count),
     )
+
+
+def _opened(count: int) -> str:
+    """Return how many secrets the keys open, in words."""
+    if count == 1:
+        return "opens the one secret"
+    return f"opens all {count} secrets" if count else "there are no secrets yet"
 
 
 def _keys(path: Path) -> SecretKeys | None:
