@@ -91,6 +91,7 @@ CALLS = (
     Call("restore --dry-run --state-dir missing", base="local"),
     Call("log status", base="local"),
     Call(f"logs evaluation {ID}"),
+    Call(f"logs -f evaluation {ID}"),
     Call(f"quarantine drop {ID}"),
     Call("quarantine list"),
     Call(f"quarantine release {ID}"),

@@ -1,8 +1,8 @@
 """`steelyard upload, download, logs, report, audit, safetycase`: the files and logs of entities."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
@@ -19,7 +19,12 @@ from steelyard.cli.connection import (
 from steelyard.cli.entities import IdArgument
 from steelyard.cli.option_groups import with_options
 
+if TYPE_CHECKING:
+    from steelyard.schema.answers import WorkflowLogEntry
+
 UPLOADED = frozenset({"datasets", "datasources", "modules", "models"})
+_INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C ends, as shells give it."""
 AccountOption = Annotated[str, typer.Option(help="Account that owns the entity.")]
 
 
@@ -79,20 +84,39 @@ def logs(
         typer.Option(help="Print only lines of the last time, such as 1h, 30m or 2d. Default: all."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines.")] = 1000,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Go on with the lines that are written, until the workflow ends."
+        ),
+    ] = False,
     *,
     platform: PlatformOptions,
 ) -> None:
     """Print what the Pods of a workflow have written."""
-    from steelyard.cli.output import log_line
+    from steelyard.cli import following
 
     plural = one_of(collection_name(kind, WORKFLOWS), WORKFLOWS, "logs")
     with platform.connect() as client:
         collection = getattr(client, plural)
-        lines = collection.logs(one_id(client, plural, id), since=since, limit=limit).logs
-    for line in lines:
-        typer.echo(log_line(line.timestamp, line.message or ""))
+        entity = one_id(client, plural, id)
+        if follow:
+            try:
+                following.follow(collection, entity, since, limit, _print)
+            except KeyboardInterrupt:
+                raise typer.Exit(_INTERRUPTED) from None
+            return
+        lines = collection.logs(entity, since=since, limit=limit).logs
+    _print(lines)
     if not lines:
         typer.echo("nothing is written" + (f" since {since}" if since else " yet"), err=True)
+
+
+def _print(lines: "Iterable[WorkflowLogEntry]") -> None:
+    from steelyard.cli.output import log_line
+
+    for line in lines:
+        typer.echo(log_line(line.timestamp, line.message or ""))
 
 
 report = typer.Typer(
