@@ -196,7 +196,7 @@ async def test_calls_beyond_the_rate_are_told_when_to_come_back() -> None:
     ids=["cap", "rate"],
 )
 async def test_what_may_not_pass_is_refused_before_its_body_is_read(
-    limits: dict[str, int], status: int
+    limits: dict[str, Any], status: int
 ) -> None:
     never = asyncio.Event()
 

@@ -177,7 +177,7 @@ class Repository:
 
     async def content_size(self, key: str) -> int | None:
         """Return the size of a blob or a manifest; None if it is not there, or deleted."""
-        return None if await self.is_deleted(key) else await self._size(key)
+        return None if await self.is_deleted(key) else await self.stored_size(key)
 
     async def is_deleted(self, key: str) -> bool:
         """Tell whether a blob or a manifest has the mark, which counts until the artifact is finalized."""
@@ -185,9 +185,10 @@ class Repository:
 
     async def has(self, key: str) -> bool:
         """Tell whether there is an object of this key."""
-        return await self._size(key) is not None
+        return await self.stored_size(key) is not None
 
-    async def _size(self, key: str) -> int | None:
+    async def stored_size(self, key: str) -> int | None:
+        """Return the size of an object; None if it is not there."""
         try:
             return (await self.store.head(key)).size
         except ObjectMissing:

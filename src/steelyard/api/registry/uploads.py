@@ -130,7 +130,7 @@ async def _upload(context: RequestContext, repository: Repository) -> tuple[str,
     await _check_begun(repository, upload)
     extent = await _noted(repository, upload)
     # The note is written after its chunk: a crash between the two, or a slower request, leaves an older one.
-    while (size := await repository.size(_chunk(repository, upload, extent.end))) is not None:
+    while (size := await repository.stored_size(_chunk(repository, upload, extent.end))) is not None:
         extent = Extent(extent.end + size, extent.chunks + 1)
     return upload, extent
 
