@@ -1,5 +1,6 @@
 """One stored object: its JSON as bytes, which all readers share, and the few facts asked of it without parsing."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -33,16 +34,29 @@ class Item:
         return cast("Json", orjson.loads(self.raw))
 
 
-def item_of(obj: Json) -> Item:
+def item_of(obj: Json, earlier: Item | None = None) -> Item:
+    """Return the item of an object. With its earlier state, of the same key, it shares what has not changed: watches
+    keep thousands of states, whose small parts took more memory than all else, and left it in pieces when they went.
+    """
     metadata = obj["metadata"]
+    uid, labels = metadata["uid"], metadata.get("labels") or _NONE
+    owners = tuple(owner["uid"] for owner in sequence(metadata, "ownerReferences"))
+    if earlier is None:
+        # Thousands of objects share one of few namespaces.
+        namespace, name = sys.intern(metadata.get("namespace") or ""), metadata["name"]
+    else:
+        namespace, name = earlier.namespace, earlier.name
+        uid = earlier.uid if earlier.uid == uid else uid
+        labels = earlier.labels if earlier.labels == labels else labels
+        owners = earlier.owners if earlier.owners == owners else owners
     return Item(
         # A copy: what orjson returns keeps the buffer that it grew, about three times the bytes in it.
         bytes(memoryview(orjson.dumps(obj))),
         int(metadata["resourceVersion"]),
-        metadata.get("namespace") or "",
-        metadata["name"],
-        metadata["uid"],
-        metadata.get("labels") or _NONE,
-        tuple(owner["uid"] for owner in sequence(metadata, "ownerReferences")),
+        namespace,
+        name,
+        uid,
+        labels,
+        owners,
         "deletionTimestamp" in metadata,
     )

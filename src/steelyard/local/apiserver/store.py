@@ -186,19 +186,11 @@ class Store:
 
     def put(self, kind: str, obj: Json) -> Item:
         """Create or replace; the object gets its new version."""
-        self.version += 1
-        obj["metadata"]["resourceVersion"] = str(self.version)
-        item = item_of(obj)
-        self._write(Change(kind, self.version, self.get(kind, item.key), item))
-        return item
+        return self._write(kind, obj)
 
     def remove(self, kind: str, obj: Json) -> Item:
         """Remove; watches see the object as given, with the version of the removal."""
-        self.version += 1
-        obj["metadata"]["resourceVersion"] = str(self.version)
-        item = item_of(obj)
-        self._write(Change(kind, self.version, self.get(kind, item.key), item, removed=True))
-        return item
+        return self._write(kind, obj, removed=True)
 
     def show_as(self, kind: str, key: Key, obj: Json) -> Item:
         """Show an object in another form from now on: neither its version nor what is on the disk changes."""
@@ -206,13 +198,20 @@ class Store:
         self.bucket(kind).set(key, item)
         return item
 
-    def _write(self, change: Change) -> None:
-        self._apply(change.kind, change.old, None if change.removed else change.new)
+    def _write(self, kind: str, obj: Json, *, removed: bool = False) -> Item:
+        metadata = obj["metadata"]
+        self.version += 1
+        metadata["resourceVersion"] = str(self.version)
+        old = self.get(kind, (metadata.get("namespace") or "", metadata["name"]))
+        item = item_of(obj, old)
+        change = Change(kind, self.version, old, item, removed)
+        self._apply(kind, old, None if removed else item)
         self._pending.append(change)
         if self._turn is None:
             self._turn = []
             # At the end of this turn of the loop: all that was written in it shares one flush to the disk.
             asyncio.get_running_loop().call_soon(self._commit)
+        return item
 
     def _apply(self, kind: str, old: Item | None, new: Item | None) -> None:
         """Bring the objects and their indexes from one state to the other."""

@@ -210,3 +210,25 @@ def test_an_item_takes_no_more_than_its_bytes() -> None:
     finally:
         tracemalloc.stop()
     assert taken < len(items[0].raw) + 500
+
+
+async def test_states_of_one_object_share_what_has_not_changed() -> None:
+    """The history for watches has many states of each of thousands of objects."""
+    store = Store(None)
+
+    def state(**labels: str) -> Json:
+        made: Json = orjson.loads(orjson.dumps(obj("one", owners=("owner-of-one",))))
+        made["metadata"]["labels"] = labels
+        return made
+
+    first, second = store.put(KIND, state(a="b")), store.put(KIND, state(a="b"))
+    shared = ("namespace", "name", "uid", "labels", "owners")
+    assert [name for name in shared if getattr(first, name) is getattr(second, name)] == list(shared)
+    assert second.version == first.version + 1
+    third = store.put(KIND, state(a="c"))
+    assert (third.labels, third.owners) == ({"a": "c"}, second.owners)
+    other = state(a="c")
+    other["metadata"] |= {"uid": "another", "ownerReferences": []}
+    last = store.remove(KIND, other)
+    assert (last.uid, last.owners, last.labels is third.labels) == ("another", (), True)
+    assert store.put(KIND, obj("two")).namespace is first.namespace
