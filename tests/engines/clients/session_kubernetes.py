@@ -38,16 +38,17 @@ def typed(api: client.ApiClient, at: Place) -> None:
     patched = core.patch_namespaced_config_map("page-0", at.namespace, {"data": {"c": "d"}})
     check(patched.data, {"a": "b", "c": "d"})
     core.delete_namespaced_config_map("page-0", at.namespace)
-    events = [
-        (event["type"], event["object"].metadata.name)
-        for event in watch.Watch().stream(
-            core.list_namespaced_config_map,
-            at.namespace,
-            label_selector="session=clients",
-            resource_version=version,
-            timeout_seconds=2,
-        )
-    ]
+    events, watching = [], watch.Watch()
+    for event in watching.stream(
+        core.list_namespaced_config_map,
+        at.namespace,
+        label_selector="session=clients",
+        resource_version=version,
+        timeout_seconds=60,
+    ):
+        events.append((event["type"], event["object"].metadata.name))
+        if event["type"] == "DELETED":
+            watching.stop()
     check(events, [("MODIFIED", "page-0"), ("DELETED", "page-0")])
     core.delete_collection_namespaced_config_map(at.namespace, label_selector="session=clients")
     check(core.list_namespaced_config_map(at.namespace, label_selector="session=clients").items, [])

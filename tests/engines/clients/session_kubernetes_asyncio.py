@@ -38,9 +38,11 @@ async def main() -> None:
                 at.namespace,
                 label_selector="session=clients",
                 resource_version=version,
-                timeout_seconds=2,
+                timeout_seconds=60,
             ):
                 events.append((event["type"], event["object"].metadata.name))
+                if event["type"] == "DELETED":
+                    break
         check(events, [("MODIFIED", "page-0"), ("DELETED", "page-0")])
         await apps.create_namespaced_deployment(at.namespace, deployment("d"))
         scaled = await apps.patch_namespaced_deployment_scale("d", at.namespace, {"spec": {"replicas": 1}})
