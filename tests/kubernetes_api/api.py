@@ -20,7 +20,7 @@ from steelyard.types import Json
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-PATIENCE = 45.0
+PATIENCE = 120.0
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Events:
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self._answer = answer
 
-    async def next(self, seconds: float = 20.0) -> Json:
+    async def next(self, seconds: float = PATIENCE) -> Json:
         async with asyncio.timeout(seconds):
             line = await self._answer.content.readline()
         assert line, "the watch ended"

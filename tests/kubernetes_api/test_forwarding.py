@@ -104,7 +104,7 @@ async def test_a_port_where_nobody_listens(kc: Kubectl, running: str) -> None:
     match = re.search(r":(\d+) ->", await asyncio.to_thread(process.stdout.readline))
     assert match
     assert await exchanged(int(match[1]), b"hello") == b""
-    _, said = await asyncio.to_thread(process.communicate, timeout=20)
+    _, said = await asyncio.to_thread(process.communicate, timeout=120)
     assert f"dial tcp4 {ADDRESS}:9: connect: connection refused" in said
 
 
@@ -183,7 +183,7 @@ async def connection(api: Api, path: str, *protocols: str) -> AsyncIterator[aioh
 async def frames(socket: aiohttp.ClientWebSocketResponse, spdy: Spdy, count: int) -> list[Frame]:
     received: list[Frame] = []
     while len(received) < count:
-        received += spdy.read(await socket.receive_bytes(timeout=20))
+        received += spdy.read(await socket.receive_bytes(timeout=120))
     return received
 
 

@@ -34,7 +34,7 @@ class Kubectl:
 
     def _run(self, words: tuple[str, ...], given: str | None) -> subprocess.CompletedProcess[str]:
         command = [*self._command, *words]
-        return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=120)
 
     def start(self, *words: str, stderr: int | None = None) -> subprocess.Popen[str]:
         return subprocess.Popen([*self._command, *words], stdout=subprocess.PIPE, stderr=stderr, text=True)
@@ -124,7 +124,7 @@ async def test_describe_and_events(kc: Kubectl, api: Api, core: str, namespace: 
 
 async def test_wait_for_a_condition(kc: Kubectl, api: Api, namespace: str) -> None:
     await kc("apply", "-f", "-", given=yaml.safe_dump(evaluation()))
-    waiting = asyncio.create_task(kc("wait", "--for=condition=Finished", "evaluation/one", "--timeout=30s"))
+    waiting = asyncio.create_task(kc("wait", "--for=condition=Finished", "evaluation/one", "--timeout=100s"))
     await asyncio.sleep(1)
     assert not waiting.done()
     condition = {"type": "Finished", "status": "True", "reason": "Complete", "message": ""}
@@ -141,7 +141,7 @@ async def test_watching(kc: Kubectl) -> None:
         await kc("apply", "-f", "-", given=yaml.safe_dump(evaluation()))
         await kc("delete", "evaluation", "one")
         assert process.stdout is not None
-        lines = [await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), 20) for _ in range(2)]
+        lines = [await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), 120) for _ in range(2)]
     finally:
         process.kill()
         process.communicate()
@@ -166,12 +166,12 @@ async def test_following_a_log(kc: Kubectl, embedded: Server, api: Api, core: st
     log.write_text("2026-01-01T00:00:01Z stdout F hello\n")
     process = kc.start("logs", "-f", "p")
     assert process.stdout is not None
-    assert await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), 20) == "hello\n"
+    assert await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), 120) == "hello\n"
     with log.open("a") as file:
         file.write("2026-01-01T00:00:02Z stdout F world\n")
     ended = {"phase": "Succeeded", "containerStatuses": [status | {"state": {"terminated": {"exitCode": 0}}}]}
     (await api.merge(f"{core}/pods/p/status", {"status": ended})).ok(200)
-    rest, _ = await asyncio.to_thread(process.communicate, timeout=20)
+    rest, _ = await asyncio.to_thread(process.communicate, timeout=120)
     assert rest == "world\n"
     assert await kc("logs", "p", "--tail=1") == "world\n"
 

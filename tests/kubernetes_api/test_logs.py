@@ -86,7 +86,7 @@ async def test_following_ends_with_the_container(logged: Logged) -> None:
     assert not following.done()
     logged.write(LAST)
     await logged.state({"terminated": {"exitCode": 0}})
-    assert await asyncio.wait_for(following, 20) == "one\ntwo, and more\nthree\n"
+    assert await asyncio.wait_for(following, 120) == "one\ntwo, and more\nthree\n"
 
 
 async def test_following_ends_at_the_limit(logged: Logged) -> None:
@@ -95,7 +95,7 @@ async def test_following_ends_at_the_limit(logged: Logged) -> None:
     await logged.state({"running": {}})
     following = asyncio.create_task(logged.read("follow=true&limitBytes=6"))
     logged.write(SPLIT)
-    assert await asyncio.wait_for(following, 20) == "one\ntw"
+    assert await asyncio.wait_for(following, 120) == "one\ntw"
 
 
 async def test_following_waits_for_the_container(embedded: Server, api: Api, core: str) -> None:
@@ -104,7 +104,7 @@ async def test_following_waits_for_the_container(embedded: Server, api: Api, cor
     await asyncio.sleep(0.2)
     logged.write(FIRST)
     await logged.state({"terminated": {"exitCode": 0}})
-    assert await asyncio.wait_for(following, 20) == "one\n"
+    assert await asyncio.wait_for(following, 120) == "one\n"
 
 
 async def test_a_pod_without_a_node_has_nothing_to_follow(logged: Logged) -> None:

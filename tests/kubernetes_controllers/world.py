@@ -13,7 +13,7 @@ from steelyard.kube.pods import is_terminal
 from steelyard.kube.resource import PODS, Resource, resource_of
 from steelyard.types import Json
 
-SECONDS = 30.0
+SECONDS = 120.0
 LONG_AGO = "2026-01-01T00:00:00Z"  # so that no back-off is left to wait for
 T = TypeVar("T")
 

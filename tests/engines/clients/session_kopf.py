@@ -99,7 +99,7 @@ async def main() -> None:
         await asyncio.to_thread(steps, at.namespace, group)
     finally:
         stop.set()
-        await asyncio.wait([operator], timeout=20)
+        await asyncio.wait([operator], timeout=120)
         definitions.delete_custom_resource_definition(f"widgets.{group}")
         core.delete_namespace(at.namespace)
 

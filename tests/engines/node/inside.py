@@ -113,7 +113,7 @@ class Api:
         self._tls.load_cert_chain(f"{layout.keys / 'admin'}.crt", f"{layout.keys / 'admin'}.key")
 
     def request(self, method: str, path: str, body: Json | None = None) -> tuple[int, bytes]:
-        connection = http.client.HTTPSConnection("127.0.0.1", API_PORT, context=self._tls, timeout=10)
+        connection = http.client.HTTPSConnection("127.0.0.1", API_PORT, context=self._tls, timeout=60)
         try:
             headers = {"Content-Type": "application/json"}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -127,6 +127,10 @@ class Api:
             return self.request("GET", path)[0] == 200
         except (OSError, http.client.HTTPException):
             return False
+
+    def makes(self, path: str, body: Json) -> bool:
+        """Create an object, and tell whether it is there, perhaps by an earlier call."""
+        return self.request("POST", path, body)[0] in (201, 409)
 
     def node_ready(self) -> bool:
         status, body = self.request("GET", f"/api/v1/nodes/{NODE_NAME}")
@@ -143,7 +147,7 @@ class Api:
 
 
 def dns_ready() -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", 8181, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", 8181, timeout=60)
     try:
         connection.request("GET", "/ready")
         return connection.getresponse().status == 200
@@ -176,8 +180,8 @@ def start(layout: Layout) -> Parts:
     parts.until(lambda: api.answers("/readyz"), "the API server")
     parts.start("controllers", "scheduler", "kubelet", "proxy", "coredns")
     for path, body in dns_objects().items():
-        status, text = api.request("POST", path, body)
-        assert status == 201, text
+        # A server that says that it is ready may still be making the namespaces.
+        parts.until(partial(api.makes, path, body), f"an object at {path}")
     parts.until(lambda: api.answers("/api/v1/namespaces/default/serviceaccounts/default"), "the controllers")
     parts.until(api.node_ready, "the node")
     parts.until(dns_ready, "CoreDNS")

@@ -340,7 +340,7 @@ class _LogHistory:
     async def _batch(self) -> tuple[Inbox, Batch]:
         """Return all that the group has not read; a batch may have less."""
         inbox = self._inbox = self._inbox or await self._log.inbox("group", EVENTS)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while True:
                 batch = await inbox.batch(limit=100, wait=0)
                 if len(batch.records) >= self._unread:

@@ -84,7 +84,7 @@ async def test_topics_of_an_earlier_version_get_todays_settings(log: Log, url: s
     set_of_topic(url, last, lag, "1000")
     assert (await log.facts())[-1].startswith("forgotten content may stay for long: `steelyard config init`")
     assert await prepare_log(url, PARTITIONS) == "settings altered"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while (await log.cluster.settings(first))[lag] != str(24 * 3600 * 1000):  # noqa: ASYNC110 - brokers hear of it later
             await asyncio.sleep(0.05)
     assert (await log.cluster.settings(last))[lag] == "1000", "a shorter one is an operator's choice"

@@ -15,7 +15,6 @@ from steelyard.testing.engines import view as view_suite
 from steelyard.testing.engines import view_sink
 from steelyard.testing.engines.view import change, dataset, ids
 from steelyard.views.in_memory import MemoryView
-from steelyard.views.mongodb import view as mongodb_view
 from steelyard.views.mongodb.view import MongoView
 from steelyard.views.open import open_view
 from steelyard.views.test_equal import CHANGES, QUERIES, fill
@@ -167,8 +166,7 @@ async def test_what_was_confirmed_is_there_after_the_server_was_killed(service: 
     await view.close()
 
 
-async def test_a_server_that_is_away_is_one_line(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.views.mongodb.view.CONNECT_SECONDS", 0.5)
+async def test_a_server_that_is_away_is_one_line(service: Service) -> None:
     view = await open_view(service.address)
     service.kill()
     with pytest.raises(
@@ -188,10 +186,8 @@ async def test_each_filter_has_an_index(view: View) -> None:
         assert name in names
 
 
-async def test_a_server_that_is_silent_is_not_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_silent_is_not_waited_for(url: str) -> None:
     """Requests to a server that is cut off end with an error, and go on once the network is whole."""
-    for name in ("CONNECT_SECONDS", "LOOK_SECONDS", "SILENCE_SECONDS"):
-        monkeypatch.setattr(mongodb_view, name, 1.0)
     ((host, port),) = parse_uri(url)["nodelist"]
     with proxy(port, host=host) as way:
         behind = url.replace(f"{host}:{port}", f"127.0.0.1:{way.port}")
@@ -210,11 +206,8 @@ async def test_a_server_that_is_silent_is_not_waited_for(url: str, monkeypatch: 
         await view.close()
 
 
-def test_a_view_of_a_silent_server_can_be_closed_at_the_end_of_a_loop(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_view_of_a_silent_server_can_be_closed_at_the_end_of_a_loop(url: str) -> None:
     """The end of a loop cancels the driver's own tasks too, those that would notice the silence."""
-    monkeypatch.setattr(mongodb_view, "SILENCE_SECONDS", 1.0)
     ((host, port),) = parse_uri(url)["nodelist"]
     opened, closed = asyncio.Event(), False
 

@@ -17,7 +17,7 @@ from tests.engines.build import Missing
 from tests.engines.services.network import ADDRESSES, Network, network, require
 
 PORT = 5000
-SECONDS = 30.0
+SECONDS = 120.0
 ECHO = f"""
 import socket, sys, threading
 def answer(connection):

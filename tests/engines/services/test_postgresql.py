@@ -22,7 +22,7 @@ from steelyard.accounts import test_survival
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.accounts.postgresql import database as postgresql_database
-from steelyard.accounts.postgresql.database import BLIND_SECONDS, PostgresDatabase, parse
+from steelyard.accounts.postgresql.database import PostgresDatabase, parse
 from steelyard.accounts.postgresql.schema import migrate, newest
 from steelyard.schema.account import Identity
 from steelyard.testing.engines import accounts as accounts_suite
@@ -292,7 +292,7 @@ async def test_a_change_of_another_process_is_seen_within_seconds(
     other = await open_accounts_database(url)
     before = database.accounts.version()
     await other.accounts.create("alice", Identity(), NOW)
-    async with asyncio.timeout(BLIND_SECONDS):
+    async with asyncio.timeout(120):
         while database.accounts.version() == before:  # noqa: ASYNC110 - another connection writes it
             await asyncio.sleep(0.05)
     await other.close()
@@ -431,7 +431,7 @@ async def test_a_server_that_is_silent_is_not_waited_for(url: str, monkeypatch: 
 
         before = await opened.read(ask)
         with pytest.raises(AccountsDatabaseError):
-            await opened.write(raise_the_version, 1.0)
+            await opened.write(raise_the_version, 5.0)
         assert locked.is_set()
         with pytest.raises(AccountsDatabaseError):
             await opened.write(ask, 1.0)

@@ -37,7 +37,7 @@ def echo() -> Iterator[int]:
 
 
 def call(way: Proxy, content: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", way.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", way.port), timeout=120) as connection:
         connection.sendall(content)
         connection.shutdown(socket.SHUT_WR)
         answer = b""
@@ -60,15 +60,15 @@ def test_what_is_cut_off_is_silent_and_arrives_once_the_network_is_whole(echo: i
         assert kept.recv(6) == b"before"
         way.cut()
         kept.sendall(b"during")
-        with socket.create_connection(("127.0.0.1", way.port), timeout=20) as late:
+        with socket.create_connection(("127.0.0.1", way.port), timeout=120) as late:
             late.sendall(b"new")
             late.settimeout(0.3)
             with pytest.raises(TimeoutError):
                 late.recv(3)
             way.heal()
-            late.settimeout(20)
+            late.settimeout(120)
             assert late.recv(3) == b"new"
-        kept.settimeout(20)
+        kept.settimeout(120)
         assert kept.recv(6) == b"during"
 
 
@@ -77,7 +77,7 @@ def test_a_server_that_is_gone_ends_the_connection() -> None:
         port = free.getsockname()[1]
     with (
         proxy(port) as way,
-        socket.create_connection(("127.0.0.1", way.port), timeout=20) as connection,
+        socket.create_connection(("127.0.0.1", way.port), timeout=120) as connection,
         contextlib.suppress(ConnectionResetError),
     ):
         assert connection.recv(1) == b""

@@ -34,8 +34,8 @@ from tests.engines.services.network import Network, network, require
 from tests.engines.services.postgresql import postgresql
 from tests.engines.services.s3 import client_environment, s3
 
-SOON_SECONDS = 20.0
-"""Longest time after the network is whole until every kind of request was answered again."""
+SOON_SECONDS = 60.0
+"""Longest time after the network is whole until every kind of request was answered again, on busy cores, too."""
 Request = Callable[[str], Awaitable[object]]
 """One request of a client, with a name that no other has."""
 

@@ -126,7 +126,7 @@ def service(name: str = "web", **spec: Any) -> Json:
 ASK = """
 import socket, sys, time, urllib.request
 def ask(url):
-    end = time.monotonic() + 30
+    end = time.monotonic() + 90
     while True:
         try:
             return urllib.request.urlopen(url, timeout=5).read().decode()
@@ -174,7 +174,7 @@ import socket, time
 def found(name):
     try: return sorted({{row[4][0] for row in socket.getaddrinfo(name, 80)}})
     except socket.gaierror: return []
-wanted, end = {sorted(addresses)!r}, time.monotonic() + 30
+wanted, end = {sorted(addresses)!r}, time.monotonic() + 90
 while found('sub') != wanted and time.monotonic() < end: time.sleep(0.2)
 print(found('sub') == wanted)
 for name in ('one.sub', 'two.sub.{cluster.namespace}.svc.cluster.local'): print(found(name)[0] in wanted)
@@ -206,7 +206,7 @@ async def two_pods_share_the_work(cluster: Cluster) -> Json:
     script = (
         ASK
         + """
-seen, end = set(), time.monotonic() + 30
+seen, end = set(), time.monotonic() + 90
 while len(seen) < 2 and time.monotonic() < end: seen.add(ask('http://web/'))
 print(len(seen))
 """
