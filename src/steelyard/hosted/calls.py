@@ -4,7 +4,7 @@ The most is known before the call is sent: every token that a model reads has at
 request limits what the model writes. Where spending has a cap, a request that could cost more than that is refused.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,8 +14,12 @@ from steelyard.hosted.ledger import Tokens
 from steelyard.schema.hosted_model import HostedModel
 from steelyard.types import Json, JsonValue
 
-Api = Literal["chat", "completions"]
-PATHS: dict[Api, str] = {"chat": "chat/completions", "completions": "completions"}
+Api = Literal["chat", "completions", "embeddings"]
+PATHS: dict[Api, str] = {
+    "chat": "chat/completions",
+    "completions": "completions",
+    "embeddings": "embeddings",
+}
 MOST_OUTPUT = 10**9
 _TEMPLATE_TOKENS = 64
 """Tokens that a provider's template may add to each message."""
@@ -28,6 +32,8 @@ _PARAMETERS = frozenset(
      "tool_choice", "parallel_tool_calls", "reasoning_effort", "user", "suffix", "echo"}
 )  # fmt: skip
 """Parameters that change no price, or whose price is part of the bound."""
+_OF_EMBEDDINGS = frozenset({"input", "model", "encoding_format", "dimensions", "user"})
+"""Parameters of embeddings that change no price."""
 _MESSAGE_FIELDS = frozenset(
     {"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "reasoning", "reasoning_content"}
 )
@@ -53,6 +59,8 @@ class Call:
 def prepare_call(raw: bytes, api: Api, model: HostedModel) -> Call:
     """Make the provider's request from a client's. Raises BadCall."""
     body = _parsed(raw)
+    if api == "embeddings":
+        return _embeddings(body, model)
     if model.capped:
         _check_price_is_known(body, model)
     choices = max(_count(body, "n", 1), _count(body, "best_of", 1) if api == "completions" else 1)
@@ -70,6 +78,20 @@ def prepare_call(raw: bytes, api: Api, model: HostedModel) -> Call:
     read = len(sent) + _TEMPLATE_TOKENS * (messages + 1) + extra
     most = Tokens(min(read * choices, MOST_OUTPUT), min(output * choices * prompts, MOST_OUTPUT))
     return Call(PATHS[api], sent, most, stream, shows_usage)
+
+
+def _embeddings(body: Json, model: HostedModel) -> Call:
+    """Make the provider's request for embeddings: the model reads, and writes no token."""
+    texts = body.get("input")
+    if model.capped:
+        _check_parameters(body, _OF_EMBEDDINGS, model)
+        if any(isinstance(item, dict) for item in (texts if isinstance(texts, list) else [texts])):
+            raise BadCall("input: only text has a known price, and the spending of this service has a cap")
+    body["model"] = model.model
+    sent = orjson.dumps(body)
+    read = len(sent) + _TEMPLATE_TOKENS * (_prompts(texts) + 1)
+    most = Tokens(min(read, MOST_OUTPUT), 0)
+    return Call(PATHS["embeddings"], sent, most, stream=False, shows_usage=False)
 
 
 def _prompts(prompt: JsonValue) -> int:
@@ -118,12 +140,7 @@ def _count(body: Json, name: str, default: int) -> int:
 
 def _check_price_is_known(body: Json, model: HostedModel) -> None:
     """Raise BadCall for what may cost more than the tokens of the request's bytes and of its limit."""
-    for name in body:
-        if name not in _PARAMETERS and name not in model.parameters:
-            raise BadCall(
-                f"{name}: may change what a call costs, and the spending of this service has a cap; "
-                f"the service has to allow it: --parameters {name}"
-            )
+    _check_parameters(body, _PARAMETERS, model)
     tools = body.get("tools")
     for number, tool in enumerate(tools if isinstance(tools, list) else ()):
         if not isinstance(tool, dict) or tool.get("type") != "function":
@@ -132,6 +149,16 @@ def _check_price_is_known(body: Json, model: HostedModel) -> None:
     for number, message in enumerate(messages if isinstance(messages, list) else ()):
         for fault in _message_faults(message, f"messages.{number}"):
             raise BadCall(fault)
+
+
+def _check_parameters(body: Json, known: Collection[str], model: HostedModel) -> None:
+    """Raise BadCall for a parameter that is not known, and that the service does not allow."""
+    for name in body:
+        if name not in known and name not in model.parameters:
+            raise BadCall(
+                f"{name}: may change what a call costs, and the spending of this service has a cap; "
+                f"the service has to allow it: --parameters {name}"
+            )
 
 
 def _message_faults(message: JsonValue, field: str) -> Iterator[str]:

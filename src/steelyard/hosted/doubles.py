@@ -52,6 +52,7 @@ class FakeProvider:
     def app(self) -> web.Application:
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/embeddings", self._embed)
         return app
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
@@ -93,6 +94,15 @@ class FakeProvider:
         if self.breaks_off and request.transport is not None:
             request.transport.abort()
         return web.json_response(answer)
+
+    async def _embed(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.bodies.append(body)
+        read = sum(len(text.split()) for text in body["input"])
+        self.read += read
+        data = [{"index": number, "embedding": [0.5]} for number in range(len(body["input"]))]
+        usage = {"prompt_tokens": read, "total_tokens": read}
+        return web.json_response({"object": "list", "model": body["model"], "data": data, "usage": usage})
 
     def _snapshot(self) -> Json:
         return self.snapshots[len(self.bodies) % len(self.snapshots)] if self.snapshots else {}

@@ -43,6 +43,9 @@ class Proxy:
     async def completions(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, "completions")
 
+    async def embeddings(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, "embeddings")
+
     async def models(self, _: web.Request) -> web.StreamResponse:
         """Answer with the one model that there is, without asking the provider."""
         model = {"id": self.model.model, "object": "model", "created": 0, "owned_by": "provider"}
@@ -180,6 +183,7 @@ def make_app(proxy: Proxy) -> web.Application:
     for prefix in ("/v1", "/openai/v1"):
         app.router.add_post(f"{prefix}/chat/completions", proxy.chat)
         app.router.add_post(f"{prefix}/completions", proxy.completions)
+        app.router.add_post(f"{prefix}/embeddings", proxy.embeddings)
         app.router.add_get(f"{prefix}/models", proxy.models)
     app.router.add_get(PATH, proxy.seen)
     for path in ("/ready", "/health"):

@@ -45,6 +45,31 @@ def test_every_answer_is_counted() -> None:
     assert made({"prompt": [1, 2, 3], "max_tokens": 7}, "completions")[1].most.output == 7
 
 
+def test_embeddings_are_read_and_nothing_is_written() -> None:
+    asked = {"input": ["ä", "b"], "model": "anything", "dimensions": 2}
+    body, request = made(asked, "embeddings")
+    assert body == {**asked, "model": "large"}
+    assert (request.path, request.stream, request.most.output) == ("embeddings", False, 0)
+    assert request.most.input >= len(request.body)
+    # What a provider's template may add counts for each text.
+    assert made({"input": ["x"] * 1000}, "embeddings")[1].most.input > 64 * 1000
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ({"input": "x", "task": "rank"}, "task: may change what a call costs"),
+        ({"input": "x", "stream": True}, "stream: may change"),
+        ({"input": {"image": "https://x"}}, "input: only text has a known price"),
+        ({"input": ["x", {"image": "https://x"}]}, "input: only text"),
+    ],
+)
+def test_embeddings_of_an_unknown_price_are_refused_under_a_cap(body: Json, fault: str) -> None:
+    with pytest.raises(BadCall, match=fault):
+        made(body, "embeddings")
+    assert made(body, "embeddings", tokens_total=None)[1].path == "embeddings"
+
+
 def test_a_stream_is_asked_for_its_tokens() -> None:
     body, request = made({"messages": HELLO, "stream": True})
     assert body["stream_options"] == {"include_usage": True}

@@ -106,6 +106,25 @@ async def test_an_answer_passes_and_is_settled() -> None:
     assert spent == Spent(1, Tokens(provider.read, provider.written))
 
 
+async def test_embeddings_pass_and_are_settled_until_the_cap() -> None:
+    provider = FakeProvider()
+    async with serving(provider, tokens_total=1000) as setting:
+        statuses = []
+        for _ in range(20):
+            body = {"input": ["one two", "three"], "model": "large"}
+            async with setting.client.post("/v1/embeddings", json=body) as response:
+                statuses.append(response.status)
+                answer = await response.json()
+                if response.status == 200:
+                    assert [item["embedding"] for item in answer["data"]] == [[0.5], [0.5]]
+        many = {"input": ["word " * 2000], "model": "large"}
+        async with setting.client.post("/v1/embeddings", json=many) as response:
+            assert response.status == 402
+        spent = await setting.spent()
+    assert statuses == [200] * 20
+    assert spent == Spent(20, Tokens(provider.read, 0))
+
+
 async def test_a_stream_passes_and_is_settled() -> None:
     provider = FakeProvider()
     async with serving(provider, tokens_total=10_000) as setting:
