@@ -5,8 +5,10 @@ import re
 import sys
 import tomllib
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from steelyard.runners.table import kind_of_image
 from steelyard.types import sequence
@@ -45,13 +47,18 @@ def name_of(reference: str) -> str:
     return re.sub(r":[^:/]*$", "", reference.partition("@")[0])
 
 
+@lru_cache(4)
+def _known(text: str) -> dict[str, Any]:
+    return tomllib.loads(text)
+
+
 def find(path: Path, reference: str) -> Image:
     """The image's entry in images.toml; ImageMissing says what to write there."""
     name = name_of(reference)
     try:
         # Read at every start: entries are added while the kubelet runs, and a
         # container that waits for one starts then.
-        known = tomllib.loads(path.read_text())
+        known = _known(path.read_text())
     except FileNotFoundError:
         known = {}
     except tomllib.TOMLDecodeError as error:

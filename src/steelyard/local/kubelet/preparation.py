@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from steelyard.kube.cluster import Cluster
@@ -127,17 +128,22 @@ def _kept(config: KubeletConfig, image: images.Image) -> list[str]:
     """Return the paths that a container sees whatever is mounted: our files, and its interpreter with its
     code.
     """
-    own = [
-        config.pods.parent,
-        config.hosts,
-        folder_of(config.hosts),
-        *config.keep,
-        Path(SOURCE),
-        Path(sys.base_prefix),
-    ]
+    own = [*_own_paths(config.pods, config.hosts, config.keep)]
     if image.python:
-        own += [Path(image.python).parent.parent, Path(image.python).resolve().parent.parent]
-    return [str(path.absolute()) for path in own]
+        own += [_environment(image.python), _environment(os.path.realpath(image.python))]
+    return own
+
+
+@lru_cache(4)
+def _own_paths(pods: Path, hosts: Path, keep: tuple[Path, ...]) -> tuple[str, ...]:
+    own = [pods.parent, hosts, folder_of(hosts), *keep, Path(SOURCE), Path(sys.base_prefix)]
+    return tuple(str(path.absolute()) for path in own)
+
+
+@lru_cache(64)
+def _environment(python: str) -> str:
+    """Return the folder of an interpreter's environment."""
+    return str(Path(python).parent.parent.absolute())
 
 
 class RunPreparer:
@@ -152,10 +158,10 @@ class RunPreparer:
         folders = self._volumes(pod, facts, objects)
         image = images.find(self.config.images, container["image"])
         env = environment(container, pod, facts, objects)
-        base = self.folder.base(container["name"], attempt)
-        home = (base.parent / "home").absolute()
+        base = self.folder.base(container["name"], attempt).absolute()
+        home, root = base.parent / "home", base.parent / "root"
         home.mkdir(parents=True, exist_ok=True)
-        (base.parent / "root").mkdir(exist_ok=True)
+        root.mkdir(exist_ok=True)
         mounts = self._mounts(container, pod, folders, base, env)
         moved = {} if self.can.mounts else {mount.target: mount.source for mount in mounts}
         intent: Json = {
@@ -168,11 +174,11 @@ class RunPreparer:
                 **self.gpus.variables(pod, container),
                 **({"STEELYARD_MOUNTS": json.dumps(moved)} if moved else {}),
                 # Last: a manifest that sets the variable itself cannot hide what a killed shim leaves behind.
-                MARKER: str(base.absolute()),
+                MARKER: str(base),
             },
             "cwd": rewrite(container.get("workingDir") or "", moved) or str(home),
             "messagePolicy": container.get("terminationMessagePolicy", "File"),
-            "scratch": str((base.parent / "root").absolute()),
+            "scratch": str(root),
             "lease": str(self.config.lease.absolute()),
             "leaseSeconds": self.config.lease_seconds,
             "keep": _kept(self.config, image),

@@ -20,6 +20,40 @@ def test_one_file_of_a_writable_volume(tmp_path: Path) -> None:
     assert (shown.source, shown.read_only) == (str(tmp_path / "config.json"), False)
 
 
+@pytest.mark.parametrize(
+    ("below", "shown"),
+    [
+        ("a", "a"),
+        ("./a/../b", "b"),
+        (".", "."),
+        ("../v/a", "a"),
+        ("../vv", None),
+        ("..", None),
+        ("/usr", None),
+    ],
+)
+def test_a_part_of_a_volume_lies_in_it(tmp_path: Path, below: str, shown: str | None) -> None:
+    folder = tmp_path / "v"
+    pod, container = _with_part(folder, below)
+    if shown is None:
+        with pytest.raises(Unsupported, match="leaves its volume"):
+            volumes.mounts(container, pod, {"v": folder}, {})
+        return
+    (mounted,) = volumes.mounts(container, pod, {"v": folder}, {})
+    assert mounted.source == str(folder / shown)
+
+
+def test_a_part_of_the_whole_machine(tmp_path: Path) -> None:
+    pod, container = _with_part(Path("/"), str(tmp_path)[1:])
+    (mounted,) = volumes.mounts(container, pod, {"v": Path("/")}, {})
+    assert mounted.source == str(tmp_path)
+
+
+def _with_part(folder: Path, below: str) -> tuple[Json, Json]:
+    container = make_container(volumeMounts=[{"name": "v", "mountPath": "/shown", "subPath": below}])
+    return make_pod(container, volumes=[{"name": "v", "hostPath": {"path": str(folder)}}]), container
+
+
 @pytest.mark.parametrize("kind", ["livenessProbe", "readinessProbe", "startupProbe"])
 def test_a_probe_that_nobody_would_ask_is_refused(kind: str) -> None:
     pod = make_pod({**make_container(), kind: {"grpc": {"port": 50051}}})

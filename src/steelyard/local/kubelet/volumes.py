@@ -124,10 +124,16 @@ def _field_text(item: Json, pod: Json, facts: Facts) -> str:
 
 
 def _inside(folder: Path, relative: str) -> Path:
-    path = Path(os.path.normpath(folder / relative))
-    if path != folder and not path.is_relative_to(folder):
+    return folder / _place(folder, relative)
+
+
+def _place(folder: Path, relative: str) -> str:
+    """A path relative to a folder in its shortest form. Raises Unsupported for one that leaves it."""
+    root = os.path.normpath(folder)
+    path, below = os.path.normpath(os.path.join(root, relative)), os.path.join(root, "")
+    if path != root and not path.startswith(below):
         raise Unsupported(f"path {relative!r} leaves its volume")
-    return path
+    return path[len(below) :] or os.curdir
 
 
 def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
@@ -186,9 +192,7 @@ def _with_modes(volume: Json, files: Mapping[str, bytes], folder: Path) -> dict[
     own = {item["path"]: item["mode"] for item in items if item.get("mode") is not None}
     default = source.get("defaultMode", 0o644)
     return {
-        str(_inside(folder, relative).relative_to(folder)): versions.File(
-            data, int(own.get(relative, default))
-        )
+        _place(folder, relative): versions.File(data, int(own.get(relative, default)))
         for relative, data in files.items()
     }
 
