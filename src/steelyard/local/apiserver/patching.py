@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from steelyard.kube.patches import merge_patch
 from steelyard.local.apiserver import errors
@@ -15,7 +15,7 @@ from steelyard.local.apiserver.objects import Options
 from steelyard.local.apiserver.parameters import content_type, json_value
 from steelyard.local.apiserver.strategic import strategic_merge
 from steelyard.local.apiserver.strict import has_key_twice, strict_faults
-from steelyard.types import Json
+from steelyard.types import Json, JsonValue
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -27,23 +27,26 @@ _UNFIT = (TypeError, KeyError, ValueError, IndexError, AttributeError, Recursion
 
 def patched(request: Request, kind: ResourceType, options: Options) -> Callable[[Json], Json]:
     """The patch as a function of an object, whose result every part of the server can work on."""
-    apply = _patch(request, kind)
-    if options.validation != "Ignore" and has_key_twice(request.body, json_value(request.body)):
+    apply, patch = _patch(request, kind)
+    if options.validation != "Ignore" and has_key_twice(request.body, patch):
         options.faults += strict_faults(kind.node(), request.body, free=True)
     return apply
 
 
-def _patch(request: Request, kind: ResourceType) -> Callable[[Json], Json]:
+def _patch(request: Request, kind: ResourceType) -> tuple[Callable[[Json], Json], JsonValue]:
+    """The patch as a function of an object, and as it was sent."""
     sent = content_type(request)
     # Kubernetes has strategic merges for built-in kinds only: a
     # definition says nothing of how its lists are merged.
     if sent == STRATEGIC and not kind.custom:
-        return _strategic(kind, _object(request.body))
+        patch = _object(request.body)
+        return _strategic(kind, patch), patch
     if sent == MERGE:
         patch = _object(request.body)
-        return lambda obj: cast("Json", merge_patch(obj, patch))
+        return lambda obj: cast("Json", merge_patch(obj, patch)), patch
     if sent == JSON_PATCH:
-        return _json_patch(request.body)
+        operations = _operations(request.body)
+        return _json_patch(operations), operations
     if sent != STRATEGIC:
         raise Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     text = f"accepted media types include: {JSON_PATCH}, {MERGE}, application/apply-patch+yaml"
@@ -60,7 +63,7 @@ def _object(body: bytes) -> Json:
     return patch
 
 
-def _json_patch(body: bytes) -> Callable[[Json], Json]:
+def _operations(body: bytes) -> list[Any]:
     operations = json_value(body)
     if not isinstance(operations, list):
         text = (
@@ -70,7 +73,10 @@ def _json_patch(body: bytes) -> Callable[[Json], Json]:
     if len(operations) > MAX_OPERATIONS:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
         raise Refusal(413, "RequestEntityTooLarge", text)
+    return operations
 
+
+def _json_patch(operations: list[Any]) -> Callable[[Json], Json]:
     def applied(obj: Json) -> Json:
         try:
             # Operations change what they are given, and the object is compared with its old form afterwards.
