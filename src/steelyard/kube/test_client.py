@@ -246,6 +246,9 @@ class _QuietServer:
         self.chunk = b'{"type":"ADDED","object":{"metadata":{}}}\n' * 3
         self.content = self
 
+    async def ask(self, *request: object) -> Any:
+        raise AssertionError("a watch comes in pieces")
+
     @asynccontextmanager
     async def send(self, *request: object) -> AsyncIterator[Any]:
         yield self
