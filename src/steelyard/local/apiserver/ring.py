@@ -69,17 +69,17 @@ class Ring:
             del self._changes[:count]
             self._first += count
 
-    def age(self, turns: int) -> bool:
+    def age(self, turns: int) -> int:
         """Forget the changes of so many turns ago, however few, so that a busy hour does not keep its memory.
 
-        Return whether some were forgotten.
+        Return how many were forgotten.
         """
         self._ends.append(self._first + len(self._changes))
         if len(self._ends) <= turns:
-            return False
-        count = self._ends.popleft() - self._first
+            return 0
+        count = max(0, self._ends.popleft() - self._first)
         self._drop(count)
-        return count > 0
+        return count
 
     def compact(self) -> None:
         """Forget everything."""

@@ -268,13 +268,12 @@ class Store:
             except Exception:
                 log.exception("a commit was not heard")
 
-    def age(self, turns: int) -> bool:
-        """Forget the changes of so many turns ago; return whether there were some."""
+    def age(self, turns: int) -> int:
+        """Forget the changes of so many turns ago; return how many there were."""
         self._by_uid, self._dependents = shrunk(self._by_uid), shrunk(self._dependents)
         for bucket in self._buckets.values():
             bucket.shrink()
-        forgotten = [bucket.ring.age(turns) for bucket in self._buckets.values()]
-        return any(forgotten)
+        return sum(bucket.ring.age(turns) for bucket in self._buckets.values())
 
     def give_back(self) -> bool:
         """Give some of the database's free room back to the disk; return whether there is more to give."""

@@ -137,3 +137,12 @@ async def test_a_deleted_pod_that_no_kubelet_will_end_goes(world: World) -> None
     await world.parts.expiry.collect()
     listed = (await world.ask("GET", f"{CORE}/pods"))["items"]
     assert [pod["metadata"]["name"] for pod in listed] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "written", "expected"),
+    [(10, 0, False), (5000, 4, True), (300, 300, False), (900, 300, True)],
+    ids=["heartbeats", "a crowd is over", "a crowd", "busy for long"],
+)
+def test_memory_is_given_back_when_it_is_worth_a_pause(forgotten: int, written: int, expected: bool) -> None:
+    assert expiry.is_worth_a_pause(forgotten, written) == expected

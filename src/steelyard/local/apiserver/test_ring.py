@@ -80,12 +80,12 @@ async def test_waiters_wake() -> None:
 def test_what_is_old_is_forgotten_however_little_it_is() -> None:
     ring = Ring(1)
     ring.append(change(2))
-    assert [ring.age(2), ring.age(2)] == [False, False]
+    assert [ring.age(2), ring.age(2)] == [0, 0]
     cursor = ring.cursor(1)
     ring.append(change(3))
     assert ring.age(2)
     with pytest.raises(Compacted):
         ring.read(cursor)
     assert [known.version for known in ring.since(2)] == [3]
-    assert [ring.age(2), ring.age(2), ring.age(2)] == [False, True, False]
+    assert [ring.age(2), ring.age(2), ring.age(2)] == [0, 1, 0]
     assert ring.since(3) == []
