@@ -11,7 +11,8 @@ import re
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,8 @@ _PIECE = 64 << 10
 _LINE_COST = 64
 """Bytes that a line of the log has besides its text, about."""
 _ESCAPES = re.compile(r"\x1B(?:[@-Z\\-_]|\[[0-?]*[ -/]*[@-~])")
-_PR_SET_DUMPABLE, _PR_SET_PDEATHSIG = 4, 1
+_PR_SET_DUMPABLE, _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 4, 1, 36
+_SEARCHES, _SEARCH_SECONDS = 100, 0.01
 Write = Callable[[str], None]
 
 
@@ -41,7 +43,7 @@ async def run_process(
 
     Each line that it prints is passed to `write`. Whatever it has started ends with it, also when this is cancelled.
     """
-    mark = secrets.token_hex(16)
+    mark, others = secrets.token_hex(16), _descendants(_processes())
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-P", "-u", "-X", "faulthandler", *arguments),
@@ -58,14 +60,16 @@ async def run_process(
     try:
         return await process.wait()
     finally:
-        await asyncio.shield(_end(process, mark, reading))
+        await asyncio.shield(_end(process, mark, others, reading))
         lines.close()
 
 
-async def _end(process: asyncio.subprocess.Process, mark: str, reading: "asyncio.Task[None]") -> None:
+async def _end(
+    process: asyncio.subprocess.Process, mark: str, others: Collection[int], reading: "asyncio.Task[None]"
+) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    await asyncio.to_thread(end_marked, mark)
+    await asyncio.to_thread(_end_left, mark, others)
     await process.wait()
     # A process that hid from the search may hold the pipe open for ever.
     with suppress(TimeoutError):
@@ -126,17 +130,31 @@ class Lines:
             self.write(_ESCAPES.sub("", piece.decode(errors="replace")).rstrip("\r").rpartition("\r")[2])
 
 
-def end_marked(mark: str) -> None:
-    """End all processes whose environment has the mark; kernels of Jupyter leave their parent's group."""
-    wanted = f"{MARK}={mark}".encode()
+def _end_left(mark: str, others: Collection[int]) -> None:
+    """End what the method has left: processes whose environment has the mark, and those below this one but `others`.
+
+    Kernels of Jupyter leave their parent's group. A process that hides itself leaves its environment and its parent as
+    well; it could still change files that are being published.
+    """
+    wanted, ended = f"{MARK}={mark}".encode(), set[int]()
     # One that is just being started may be missed by one search.
-    for _ in range(100):
-        marked = [pid for pid in _processes() if pid != os.getpid() and wanted in _environment(pid)]
-        if not marked:
+    for _ in range(_SEARCHES):
+        processes = _processes()
+        left = {pid for pid in processes if wanted in _environment(pid)} | _descendants(processes, others)
+        # The main thread alone may have ended, which looks like a process that has.
+        left = {pid for pid in left if pid not in ended or processes[pid].is_running} - {os.getpid()}
+        if not left:
             return
-        for pid in marked:
+        for pid in left:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        ended |= left
+        time.sleep(_SEARCH_SECONDS)
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of all that a method starts and leaves, so that it finds them."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_with_parent() -> None:
@@ -166,8 +184,32 @@ def status_text(status: int) -> str:
     return f"{name}, perhaps because there was no memory left" if name == "SIGKILL" else name
 
 
-def _processes() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+@dataclass(frozen=True)
+class _Process:
+    parent: int
+    is_running: bool
+
+
+def _processes() -> dict[int, _Process]:
+    """Return all processes of the machine, or of the container."""
+    processes = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError):  # it has ended
+                # The name of the program may have spaces and brackets.
+                state, parent, *_ = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
+                processes[int(name)] = _Process(int(parent), state not in {b"Z", b"X"})
+    return processes
+
+
+def _descendants(processes: Mapping[int, _Process], others: Collection[int] = ()) -> set[int]:
+    """Return the processes below this one, but `others`."""
+    below: set[int] = set()
+    parents = {os.getpid()}
+    while parents:
+        parents = {pid for pid, process in processes.items() if process.parent in parents} - below - {*others}
+        below |= parents
+    return below
 
 
 def _environment(pid: int) -> bytes:

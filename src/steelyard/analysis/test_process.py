@@ -1,5 +1,10 @@
 """Tests of the bounded output of a method's process, and of its end."""
 
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 from steelyard.analysis.process import LAST_BYTES, LINE_BYTES, PRINTED_BYTES, Lines, run_process, status_text
@@ -55,6 +60,39 @@ async def test_a_flood_of_output_takes_no_memory(tmp_path: Path) -> None:
     code = "import sys; [sys.stdout.write('x' * (1 << 20)) for _ in range(256)]; sys.exit(3)"
     assert await run_process(["-c", code], {}, tmp_path, write) == 3
     assert count < PRINTED_BYTES + 2 * LAST_BYTES
+
+
+HIDING = """
+import subprocess, sys
+sleeping = [sys.executable, "-c", "import time; time.sleep(3600)"]
+null = subprocess.DEVNULL
+hidden = subprocess.Popen(sleeping, env={}, start_new_session=True, stdin=null, stdout=null, stderr=null)
+print(hidden.pid)
+"""
+STEP = f"""
+import asyncio, pathlib
+from steelyard.analysis.process import adopt_orphans, run_process
+adopt_orphans()
+asyncio.run(run_process(["-c", {HIDING!r}], {{}}, pathlib.Path("/"), print))
+"""
+
+
+def test_a_process_that_hides_itself_is_ended_too() -> None:
+    # In a process of its own, which takes the orphans of no other test.
+    step = subprocess.run([sys.executable, "-c", STEP], capture_output=True, text=True, check=True)
+    pid = int(step.stdout)
+    try:
+        assert not _is_running(pid)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def test_ends_are_told_in_words() -> None:

@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 
 from steelyard.analysis.errors import METHOD_FAILED, AnalysisFailed
-from steelyard.analysis.process import hide_environment
+from steelyard.analysis.process import adopt_orphans, hide_environment
 from steelyard.analysis.run import STAGES, Request, run_analysis
 from steelyard.evaluation.errors import Fenced
 from steelyard.schema.dependencies import modules_of
@@ -50,4 +50,5 @@ def _inputs(spec: AnalysisResourceSpec) -> Sequence[str]:
 
 if __name__ == "__main__":
     hide_environment()
+    adopt_orphans()
     run_step(main, "run_analysis")
