@@ -65,7 +65,9 @@ def run_method() -> None:
 
 
 def _end(code: str, message: str, *, permanent: bool = True) -> int:
-    content = {"code": code, "message": message[:4096], "permanent": permanent}
+    # A name of a file that is no UTF-8 has characters that JSON cannot hold.
+    text = message[:4096].encode(errors="replace").decode()
+    content = {"code": code, "message": text, "permanent": permanent}
     Path(os.environ[OUTCOME_FILE]).write_bytes(orjson.dumps(content))
     if code != DONE:
         print(f"{code}: {message}", file=sys.stderr, flush=True)

@@ -122,6 +122,12 @@ class Length:
             "ZeroDivisionError: div",
         ),
         (
+            "def lengths(arguments, texts): raise ValueError('the name \\udc80')",
+            "lengths.lengths",
+            "MethodFailed",
+            "ValueError: the name ?",
+        ),
+        (
             "def lengths(arguments, texts): raise MemoryError",
             "lengths.lengths",
             "MethodFailed",
