@@ -337,6 +337,16 @@ def test_an_analysis_runs_in_the_image_of_its_method_or_in_that_of_the_steps(own
     assert spec["storage"]["output"] == f"{SETTINGS.storage}/safetycases/a0"
 
 
+def test_an_image_of_a_method_gets_no_credentials_of_the_storage() -> None:
+    image = {"host": "r.example.com", "name": "a/b", "digest": "sha256:" + "1" * 64}
+    storage = {"inputs": {}, "output": "safetycases/a0", "secret": "storage"}
+    analysis = make_analysis(method=make_method(analysisImage=image), storage=storage)
+    want = WORKFLOWS[ANALYSES].reconcile(analysis, Children(), datetime(2026, 1, 1, 1, tzinfo=UTC), SETTINGS)
+    assert want.create == ()
+    reasons = {condition["type"]: condition["reason"] for condition in want.status["conditions"]}
+    assert reasons["Failed"] == "NotImplemented"
+
+
 @pytest.mark.parametrize("secrets", [{}, {"provider": "a", "imagePull": "b"}])
 def test_a_step_without_a_secret_mounts_none(secrets: dict[str, str]) -> None:
     assert "secrets" not in json.dumps(secret_job(**secrets))

@@ -4,12 +4,12 @@ from datetime import datetime
 
 from steelyard.operator.attempts import ReconcileContext
 from steelyard.operator.children import Children
-from steelyard.operator.conditions import Phase
+from steelyard.operator.conditions import Phase, failed, history_of
 from steelyard.operator.desired import Desired
 from steelyard.operator.jobs import Step
 from steelyard.operator.pods import image_name
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.workflows.common import common_decision, single_step
+from steelyard.operator.workflows.common import common_decision, ended, single_step
 from steelyard.types import Json
 
 # fmt: off
@@ -18,6 +18,10 @@ REASONS = frozenset(
      "NotImplemented", "NameConflict"}
 )
 # fmt: on
+_REFUSED_IMAGE = (
+    "spec.method.analysisImage: should not be there: an image of the method's own would get the credentials of the "
+    "storage. An administrator can add packages to the image of the steps (operator.images.steps)"
+)
 
 
 def reconcile(analysis: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
@@ -26,6 +30,9 @@ def reconcile(analysis: Json, children: Children, now: datetime, settings: Opera
     if early := common_decision(context, "BadRequest"):
         return early
     image = analysis["spec"]["method"].get("analysisImage")
+    # A program of the image's own would run in place of the step, and could read what the step alone may know.
+    if image and analysis["spec"]["storage"].get("secret"):
+        return ended(context, failed("NotImplemented", _REFUSED_IMAGE), history_of(analysis))
     step = Step(
         "run", "run_analysis", settings.step_deadline_seconds, image=image_name(image) if image else None
     )
