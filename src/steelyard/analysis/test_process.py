@@ -88,6 +88,22 @@ def test_a_process_that_hides_itself_is_ended_too() -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+HIDDEN = """
+import ctypes
+from steelyard.analysis.process import hide_environment
+PR_GET_DUMPABLE = 3
+before = ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
+hide_environment()
+print(before, ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0))
+"""
+
+
+def test_a_hidden_process_is_not_dumpable() -> None:
+    # For root, who may run the tests, that hides nothing: so the kernel is asked, and no other process.
+    step = subprocess.run([sys.executable, "-c", HIDDEN], capture_output=True, text=True, check=True)
+    assert step.stdout == "1 0\n"
+
+
 def _is_running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
