@@ -31,20 +31,52 @@ def run_notebook(
 ) -> None:
     """Run the notebook of the module's folder, and write its page. Raises AnalysisFailed."""
     path = _path(notebook, module)
+    nbclient, nbconvert, nbformat = (_package(name) for name in ("nbclient", "nbconvert", "nbformat"))
     try:
-        # Typed in some of their versions alone.
-        nbclient: Any = import_module("nbclient")
-        nbconvert: Any = import_module("nbconvert")
-        nbformat: Any = import_module("nbformat")
+        content = nbformat.read(path, as_version=4)
+    except Exception as error:  # of many kinds, for a file that is no notebook
+        raise method_missing(f"notebook {notebook.notebookPath!r}: cannot be read: {error}") from error
+    for cell in content.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    _execute(nbclient, content)
+    exporter = nbconvert.HTMLExporter(
+        raw_template=_NO_NETWORK, exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True
+    )
+    title = content.metadata.get("title", path.stem)
+    page, _ = exporter.from_notebook_node(content, {"metadata": {"name": title}})
+    (context.output / PAGE).write_text(page, encoding="utf-8")
+
+
+def _package(name: str) -> Any:
+    """Import a package of Jupyter, which has types in some of its versions alone. Raises AnalysisFailed."""
+    try:
+        return import_module(name)
     except ImportError as error:
         message = (
             f"notebooks need the extra analysis: pip install 'steelyard[analysis]' ({error.name} is missing)"
         )
         raise AnalysisFailed("NotImplemented", message) from error
 
-    class Client(nbclient.NotebookClient):  # type: ignore[misc]
-        """A client that prints what cells print, as they do."""
 
+def _execute(nbclient: Any, content: Any) -> None:
+    """Run all cells, whose outputs are then in the content. Raises AnalysisFailed."""
+    resources = {"metadata": {"path": str(Path.cwd())}}
+    client = _client_class(nbclient)(content, kernel_name=_KERNEL, timeout=None, resources=resources)
+    try:
+        client.execute()
+    except nbclient.exceptions.CellExecutionError as error:
+        print(error, flush=True)
+        raise AnalysisFailed(METHOD_FAILED, f"{error.ename}: {error.evalue}", permanent=False) from error
+    except nbclient.exceptions.DeadKernelError as error:
+        message = "the notebook's kernel ended by itself, perhaps because there was no memory left"
+        raise AnalysisFailed(METHOD_FAILED, message, permanent=False) from error
+
+
+def _client_class(nbclient: Any) -> Any:
+    """Return the class of clients that also print what cells print."""
+
+    class Client(nbclient.NotebookClient):  # type: ignore[misc]
         printed = 0
 
         def output(self, outs: list[Any], msg: dict[str, Any], display_id: str, cell_index: int) -> Any:
@@ -56,30 +88,7 @@ def run_notebook(
             # The notebook is in memory until its page is written.
             return super().output(outs, msg, display_id, cell_index) if self.printed <= MOST_PRINTED else None
 
-    try:
-        content = nbformat.read(path, as_version=4)
-    except Exception as error:  # of many kinds, for a file that is no notebook
-        raise method_missing(f"notebook {notebook.notebookPath!r}: cannot be read: {error}") from error
-    for cell in content.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-    client = Client(
-        content, kernel_name=_KERNEL, timeout=None, resources={"metadata": {"path": str(Path.cwd())}}
-    )
-    try:
-        client.execute()
-    except nbclient.exceptions.CellExecutionError as error:
-        print(error, flush=True)
-        raise AnalysisFailed(METHOD_FAILED, f"{error.ename}: {error.evalue}", permanent=False) from error
-    except nbclient.exceptions.DeadKernelError as error:
-        message = "the notebook's kernel ended by itself, perhaps because there was no memory left"
-        raise AnalysisFailed(METHOD_FAILED, message, permanent=False) from error
-    exporter = nbconvert.HTMLExporter(
-        raw_template=_NO_NETWORK, exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True
-    )
-    title = content.metadata.get("title", path.stem)
-    page, _ = exporter.from_notebook_node(content, {"metadata": {"name": title}})
-    (context.output / PAGE).write_text(page, encoding="utf-8")
+    return Client
 
 
 def _path(notebook: MethodImplementationJupyterNotebook, module: Path) -> Path:
