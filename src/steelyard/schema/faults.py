@@ -27,7 +27,7 @@ _PATTERN_WORDS = {
     LABEL_VALUE_PATTERN: "at most 63 letters, digits, hyphens, dots and underscores, with a letter or a digit at both "
     "ends",
     QUANTITY_PATTERN: "a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi",
-    UUID4_PATTERN: "an id, of 32 digits and letters from a to f",
+    UUID4_PATTERN: "the id of an entity, as the platform gave it: 32 digits and letters from a to f",
     REFERENCE_PATTERN: "an id, of 32 digits and letters from a to f, or FAMILY@TAG with the id of a family",
     TAG_PATTERN: "a tag of at most 127 letters, digits, hyphens, dots and underscores, the first no hyphen or dot",
 }
