@@ -1,7 +1,6 @@
-"""The process of a method: started with nothing but what it is given, its output read as it comes, ended with all that
-it has started.
+"""Runs a method in a process of its own, which inherits nothing, and ends it with all that it has started.
 
-What it prints is bounded: beyond the bound, only the last lines are kept, which say how it ended.
+Its output is read as it comes. It is bounded: beyond the bound, only the last lines are kept, which say how it ended.
 """
 
 import asyncio

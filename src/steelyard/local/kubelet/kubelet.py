@@ -94,7 +94,7 @@ class Kubelet:
         self.ended = EndedPods()
         self.shown_objects = ShownObjects(cluster)
         self.is_over = False
-        """True once it hears of no change any more: the cache of others outlives it."""
+        """True once the kubelet has ended. A shared cache outlives it, and still calls its listener."""
         self._shared = pods
         self.informer = pods.informer(PODS) if pods else self._own_informer()
         self.nodes = Informer(cluster, NODES, on_change=lambda old, new: self._node_changed())
@@ -116,7 +116,7 @@ class Kubelet:
         return Informer(self.cluster, PODS, indexes=indexes, on_change=self._heard, packed=is_terminal)
 
     def follow(self) -> list[Coroutine[None, None, None]]:
-        """Begin to hear of changes of Pods; return what has to run for that."""
+        """Subscribe to changes of Pods; return the coroutines that have to run for that."""
         if self._shared is None:
             return [self.informer.run()]
 

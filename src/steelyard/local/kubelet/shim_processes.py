@@ -77,7 +77,7 @@ class ShimProcess:
 
 
 class Started(NamedTuple):
-    """A shim that was started, and the descriptors that tell of its end and of its container's start."""
+    """A shim that was started, and the descriptors that signal its end and the start of its container."""
 
     pid: int
     fd: int

@@ -110,7 +110,7 @@ class PodWorker:
     def _answered(self, pod: Json) -> None:
         """Take the API's answer to a write, unless the watch was faster: it may have told of a deletion since."""
         if is_later(_version(pod), _version(self.pod)):
-            # The watch's word of what others have written meanwhile comes too late to be a cause.
+            # The watch's event of what others have written meanwhile is not newer than this answer, and wakes nobody.
             if _of_others(pod) != _of_others(self.pod):
                 self.wake.set()
             self._take(pod)

@@ -30,7 +30,7 @@ def reconcile(analysis: Json, children: Children, now: datetime, settings: Opera
     if early := common_decision(context, "BadRequest"):
         return early
     image = analysis["spec"]["method"].get("analysisImage")
-    # A program of the image's own would run in place of the step, and could read what the step alone may know.
+    # The image decides which program runs as the step, and the step's container has these credentials.
     if image and analysis["spec"]["storage"].get("secret"):
         return ended(context, failed("NotImplemented", _REFUSED_IMAGE), history_of(analysis))
     step = Step(
