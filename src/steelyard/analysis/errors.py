@@ -3,7 +3,9 @@
 from steelyard.errors import SteelyardError
 
 METHOD_FAILED = "MethodFailed"
-"""Code of a failure of the method's own code, which gets a second try."""
+METHOD_MISSING = "MethodMissing"
+METHOD_TRIES = 2
+"""Attempts of a method whose own code fails: what it failed for may have passed, such as a want of memory."""
 
 
 class AnalysisFailed(SteelyardError):
@@ -26,4 +28,4 @@ def output_invalid(message: str) -> AnalysisFailed:
 
 def method_missing(message: str) -> AnalysisFailed:
     """Return the error of a function, a rubric or a notebook that does not exist."""
-    return AnalysisFailed("MethodMissing", message)
+    return AnalysisFailed(METHOD_MISSING, message)

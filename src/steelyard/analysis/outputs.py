@@ -40,7 +40,7 @@ class Outputs:
 
 def checked_outputs(workspace: Workspace, fields: AnalysisFields) -> Outputs:
     """Return what is published of the output folder. Raises AnalysisFailed, which names the file. Blocking."""
-    files = dict(_files(workspace.output))
+    files = files_of(workspace.output)
     records = checked_records(workspace.output, workspace.id, fields)
     output = fields.method.output
     if output.measurement is not None:
@@ -50,8 +50,13 @@ def checked_outputs(workspace: Workspace, fields: AnalysisFields) -> Outputs:
     return Outputs(files, records)
 
 
+def files_of(folder: Path) -> dict[str, Path]:
+    """Return the files of an output by their paths. Raises AnalysisFailed for any that cannot be published."""
+    return dict(_files(folder))
+
+
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield all files but those of the platform's own folders. Raises AnalysisFailed."""
+    """Yield all files but those of the platform's own folders."""
     count, size = 0, 0
     for entry in _entries(folder):
         path = os.path.relpath(entry.path, folder)

@@ -5,15 +5,13 @@ The step `run_analysis` calls it; nothing here knows a resource or a Job.
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
-from steelyard.analysis.child import DONE
 from steelyard.analysis.errors import METHOD_FAILED, AnalysisFailed
 from steelyard.analysis.fetch import fetch_input, fetch_module
+from steelyard.analysis.outcome import read_outcome
 from steelyard.analysis.outputs import checked_outputs
 from steelyard.analysis.process import Write, run_process, status_text
 from steelyard.analysis.publish import clear, is_published, publish
@@ -27,7 +25,6 @@ CHILD = "steelyard.analysis.child"
 Progress = Callable[[int, str], Awaitable[None]]
 """Function that is told how many of the three stages are done, and what is being done."""
 STAGES = 3
-_OUTCOME_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ async def run_analysis(request: Request, write: Write, progress: Progress) -> st
         await _fetch(request, workspace)
         write_config(workspace.config, request.id, request.account, request.fields)
         await progress(1, "running the method")
-        await run_program(CHILD, workspace, list(request.modules), write)
+        await run_program(CHILD, workspace, request.modules, write)
         await progress(2, "publishing")
         outputs = await asyncio.to_thread(checked_outputs, workspace, request.fields)
         manifest = await publish(request.id, outputs, epoch)
@@ -70,29 +67,16 @@ async def run_analysis(request: Request, write: Write, progress: Progress) -> st
     return f"the method has made {made}"
 
 
-async def run_program(program: str, workspace: Workspace, modules: list[str], write: Write) -> None:
-    """Run a program of this package in the workspace. Raises AnalysisFailed with what its outcome file says."""
+async def run_program(program: str, workspace: Workspace, modules: Iterable[str], write: Write) -> str:
+    """Run a program of this package in the workspace, and return its message. Raises AnalysisFailed."""
     environment = workspace.environment(modules)
     status = await run_process(["-m", program], environment, workspace.home, write)
-    outcome = _outcome(workspace.outcome)
+    outcome = read_outcome(workspace.outcome)
     if outcome is None:
         message = f"the method has ended its process before it was done: {status_text(status)}"
         raise AnalysisFailed(METHOD_FAILED, message, permanent=False)
-    if outcome.code != DONE:
-        raise outcome
-
-
-def _outcome(path: Path) -> AnalysisFailed | None:
-    """Return what the process has written about its end; None where it has written nothing that can be read."""
-    try:
-        if path.is_symlink() or path.stat().st_size > _OUTCOME_BYTES:
-            return None
-        content = orjson.loads(path.read_bytes())
-        return AnalysisFailed(
-            str(content["code"]), str(content["message"]), permanent=bool(content["permanent"])
-        )
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
+    outcome.check()
+    return outcome.message
 
 
 async def _fetch(request: Request, workspace: Workspace) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import orjson
 
 from steelyard.analysis.errors import AnalysisFailed
+from steelyard.analysis.process import CONTAINER
 from steelyard.schema.analysis import AnalysisData, AnalysisFields
 from steelyard.schema.names import OWN_LOGS
 from steelyard.types import Json
@@ -24,7 +25,17 @@ OUTCOME_FILE = "STEELYARD_ANALYSIS_OUTCOME"
 """Environment variable with the path to which the method's process writes how it ended."""
 SCORES, CURVES = f"{OWN_LOGS}scores.json", f"{OWN_LOGS}curves.json"
 """Paths of scores and curves in the output."""
-_KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "OMP_NUM_THREADS")
+_KEPT = (
+    CONTAINER,
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "OMP_NUM_THREADS",
+)
 """Variables that the method's process inherits. The step's others may be credentials."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,8 @@ class Request:
     """Tokens and cost of the model, of each judge and in total, where somebody counted them."""
     row_pages: bool = False
     """True where all rows are written as pages beside the report if they do not fit into it."""
+    known: tuple[EntryPoint, ...] | None = None
+    """Rubrics that may be named; without them, the installed ones."""
 
     @property
     def rubrics(self) -> tuple[str, ...]:
@@ -134,7 +137,9 @@ async def score_report(
     request: Request, folder: Path, progress: Progress = lambda done, total: None
 ) -> Scored:
     """Every row scored by every rubric, into files in `folder`."""
-    rubrics = tuple(find_rubric(reference, files=request.rubric_files) for reference in request.rubrics)
+    rubrics = tuple(
+        find_rubric(reference, request.known, request.rubric_files) for reference in request.rubrics
+    )
     rubric_files = await asyncio.to_thread(copy_rubric_files, rubrics, request.rubric_files, folder)
     grouping = Grouping(request.group_by, request.cluster_by)
     check_reducers(request.reducers)

@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 
-from steelyard.analysis.errors import METHOD_FAILED, AnalysisFailed
+from steelyard.analysis.errors import METHOD_FAILED, METHOD_TRIES, AnalysisFailed
 from steelyard.analysis.process import adopt_orphans, hide_environment
 from steelyard.analysis.run import STAGES, Request, run_analysis
 from steelyard.evaluation.errors import Fenced
@@ -15,9 +15,6 @@ from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.progress import Progress
 from steelyard.steps.volume import input_store, opened, spec_of
-
-TRIES = 2
-"""Attempts of a method that fails: what it failed for may have passed, such as a want of memory."""
 
 
 async def main(config: StepConfig, log: Log) -> str:
@@ -36,7 +33,7 @@ async def main(config: StepConfig, log: Log) -> str:
     try:
         made = await run_analysis(request, lambda line: log.info(line, source="method"), progress.report)
     except AnalysisFailed as error:
-        permanent = error.permanent or (error.code == METHOD_FAILED and config.attempt >= TRIES)
+        permanent = error.permanent or (error.code == METHOD_FAILED and config.attempt >= METHOD_TRIES)
         raise StepFailed(error.code, error.message, permanent=permanent) from error
     except Fenced as error:
         raise StepFailed(error.code, str(error), permanent=error.permanent) from error

@@ -9,6 +9,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from steelyard.analysis.errors import METHOD_FAILED, METHOD_MISSING, METHOD_TRIES, AnalysisFailed
+from steelyard.analysis.process import adopt_orphans, hide_environment
+from steelyard.analysis.report_files import ModuleRequest, make_module_report
 from steelyard.report.errors import ReportFailed
 from steelyard.report.publish import publish
 from steelyard.report.report import Report, Request, make_report
@@ -24,16 +27,20 @@ from steelyard.steps.volume import input_store, opened, spec_of
 async def main(config: StepConfig, log: Log) -> None:
     spec = spec_of(config, ReportResourceSpec)
     output = opened(spec.storage.output, "spec.storage.output")
-    request, progress = _request(spec), Progress(output, "rows")
+    progress = Progress(output, "rows")
     scored = 0
 
     def count(done: int, total: int) -> None:
         nonlocal scored
         scored, progress.total = done, total
 
-    with tempfile.TemporaryDirectory() as folder:
+    # A rubric of a module may leave folders that nobody may enter.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         async with progress.kept(lambda: (scored, "scoring")):
-            report = await _made(request, Path(folder), count)
+            if spec.modules:
+                report = await _made_by_module(spec, config, Path(folder), log)
+            else:
+                report = await _made(_request(spec), Path(folder), count)
         await publish(report, output)
     await progress.report(report.rows, report.headline, last=True)
     log.info("the report is made", headline=report.headline, rows=report.rows)
@@ -50,10 +57,26 @@ async def _made(request: Request, folder: Path, count: Callable[[int, int], None
         raise StepFailed("BadRubricArgument", str(error), permanent=True) from error
 
 
-def _request(spec: ReportResourceSpec) -> Request:
-    if spec.modules:
-        message = "spec.modules: rubrics from modules are not implemented; use an installed one"
-        raise StepFailed("NotImplemented", message, permanent=True)
+async def _made_by_module(spec: ReportResourceSpec, config: StepConfig, folder: Path, log: Log) -> Report:
+    """Return the report by a rubric of the modules, which is code of users: it runs in a process of its own."""
+    request = ModuleRequest(
+        rubric=spec.rubric,
+        dataset=input_store(spec.storage.inputs, "dataset"),
+        evaluation=input_store(spec.storage.inputs, "evaluation"),
+        modules={id: input_store(spec.storage.inputs, id) for id in dict.fromkeys(spec.modules)},
+        names=_names(spec),
+        dataset_view=_pipeline(spec.datasetView) or [],
+        evaluation_view=_pipeline(spec.evaluationView) or [],
+    )
+    try:
+        return await make_module_report(request, folder, lambda line: log.info(line, source="rubric"))
+    except AnalysisFailed as error:
+        code = "NoSuchRubric" if error.code == METHOD_MISSING else error.code
+        permanent = error.permanent or (error.code == METHOD_FAILED and config.attempt >= METHOD_TRIES)
+        raise StepFailed(code, error.message, permanent=permanent) from error
+
+
+def _names(spec: ReportResourceSpec) -> dict[str, str]:
     names = {
         "report": spec.id,
         "account": spec.account,
@@ -63,11 +86,15 @@ def _request(spec: ReportResourceSpec) -> Request:
         "model": spec.model or "",
         **{f"{field}Name": name for field, name in spec.names.items()},
     }
+    return {key: value for key, value in names.items() if value}
+
+
+def _request(spec: ReportResourceSpec) -> Request:
     return Request(
         rubric=spec.rubric,
         dataset=input_store(spec.storage.inputs, "dataset"),
         evaluation=input_store(spec.storage.inputs, "evaluation"),
-        names={key: value for key, value in names.items() if value},
+        names=_names(spec),
         dataset_view=_pipeline(spec.datasetView),
         evaluation_view=_pipeline(spec.evaluationView),
     )
@@ -78,4 +105,6 @@ def _pipeline(view: DataView | None) -> list[SchemaAdapter] | None:
 
 
 if __name__ == "__main__":
+    hide_environment()
+    adopt_orphans()
     run_step(main, "run_report")

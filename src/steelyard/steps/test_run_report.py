@@ -65,7 +65,7 @@ async def test_running_again_writes_the_same(root: Path) -> None:
     [
         ({"rubric": "no.Such"}, "NoSuchRubric", r"installed: .*classification\.Classification"),
         ({"rubric": "classification?x=1"}, "BadRubricArgument", "no argument 'x'"),
-        ({"modules": ["m"]}, "NotImplemented", r"spec\.modules"),
+        ({"modules": ["m"]}, "BadConfiguration", r"spec\.storage\.inputs\.m: is missing"),
         ({"storage": {}}, "BadConfiguration", r"spec\.storage\.output: is missing"),
         ({"rubrik": "x"}, "BadConfiguration", r"spec\.rubrik"),
         (
@@ -88,6 +88,100 @@ async def test_what_cannot_be_scored_is_said_for_good(
     with pytest.raises(StepFailed, match=fault) as failure:
         await _run(root, **changes)
     assert (failure.value.code, failure.value.permanent) == (code, True)
+
+
+RUBRIC = """
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from steelyard.report.results import Answer, Json, Results
+from steelyard.report.rubrics.rows import right_or_wrong, schema
+from steelyard.report.summary import What, summarise_scores
+
+
+@dataclass(frozen=True)
+class Among:
+    labels: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("label",)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return schema()
+
+    def score(self, answer: Answer) -> Json:
+        print("scored", answer.index)
+        label = answer.responses[0]["label"] if answer.responses else None
+        return right_or_wrong(label is not None and label in self.labels, tuple(self.labels), label)
+
+    def summarise(self, scores: pa.Table) -> Results:
+        return summarise_scores(scores, What("among", "Among"))
+
+
+def broken() -> None:
+    ...
+"""
+
+
+def make_module(root: Path, **changes: Any) -> dict[str, Any]:
+    (root / "module/rubrics").mkdir(parents=True)
+    (root / "module/rubrics/among.py").write_text(RUBRIC)
+    spec = make_spec(root)
+    spec["storage"]["inputs"]["m" * 32] = f"file://{root}/module"
+    return {
+        "storage": spec["storage"],
+        "modules": ["m" * 32],
+        "rubric": "rubrics.among.Among?labels=abc",
+        **changes,
+    }
+
+
+async def test_a_rubric_of_a_module_makes_a_report(root: Path) -> None:
+    out = io.StringIO()
+    await main(make_config("run_report", "Report", make_spec(root, **make_module(root))), Log("t", out))
+    files = sorted(str(f.relative_to(root / "report")) for f in (root / "report").rglob("*") if f.is_file())
+    assert files == [
+        ".steelyard/progress.json",
+        "attestation.json",
+        "report.html",
+        "report.json",
+        "scores.parquet",
+    ]
+    numbers = json.loads((root / "report/report.json").read_bytes())
+    assert numbers["names"]["evaluation"] == "e" * 32
+    assert numbers["metrics"][0]["value"] == 78 / 80  # the 10th question is without an answer, twice
+    assert out.getvalue().count('"scored ') == 80
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "fault"),
+    [
+        ({"rubric": "rubrics.among.Other"}, "NoSuchRubric", "the module 'rubrics.among' has no 'Other'"),
+        ({"rubric": "rubrics.other.Among"}, "NoSuchRubric", "there is no module 'rubrics.other'"),
+        ({"rubric": "rubrics.among.broken"}, "NoSuchRubric", "should be a dataclass with the methods of a"),
+        ({"rubric": "rubrics.among.Among?x=1"}, "BadRubricArgument", "no argument 'x'"),
+    ],
+)
+async def test_a_rubric_that_no_module_has_is_named(
+    root: Path, changes: dict[str, Any], code: str, fault: str
+) -> None:
+    module = make_module(root, **changes)
+    with pytest.raises(StepFailed, match=fault) as failure:
+        await _run(root, **module)
+    assert (failure.value.code, failure.value.permanent) == (code, True)
+    assert not (root / "report/report.html").exists()
+
+
+async def test_a_rubric_that_fails_makes_no_report(root: Path) -> None:
+    module = make_module(root)
+    (root / "module/rubrics/among.py").write_text(RUBRIC.replace("print(", "raise KeyError("))
+    with pytest.raises(StepFailed, match="KeyError: ") as failure:
+        await _run(root, **module)
+    assert (failure.value.code, failure.value.permanent) == ("MethodFailed", False)
+    assert not (root / "report/report.html").exists()
 
 
 async def test_views_are_applied(root: Path) -> None:

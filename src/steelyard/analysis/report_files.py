@@ -1,0 +1,100 @@
+"""Reports by rubrics of modules: made in a process of its own from copies of the data, checked, and handed back.
+
+The step `run_report` publishes them as it publishes any other.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from steelyard.analysis.errors import output_invalid
+from steelyard.analysis.fetch import fetch_module
+from steelyard.analysis.outputs import files_of
+from steelyard.analysis.process import Write
+from steelyard.analysis.run import run_program
+from steelyard.analysis.workspace import Workspace
+from steelyard.evaluation import layout
+from steelyard.report.evidence.report_statement import report_statement
+from steelyard.report.layout import NUMBERS, PAGE, SCORES
+from steelyard.report.report import Report
+from steelyard.schema.data import SchemaAdapter
+from steelyard.schema.names import OWN_LOGS
+from steelyard.storage.store import Store
+
+CHILD = "steelyard.analysis.report_child"
+DATASET, EVALUATION, OUTPUT = ".dataset", ".evaluation", ".output"
+"""Folders of the workspace: no id of a module begins with a dot."""
+_WORKING = (layout.PARTS, layout.EPOCHS, layout.CHECKPOINTS, layout.PROGRESS, OWN_LOGS)
+"""What an evaluation's attempts keep for themselves, which nobody reads afterwards."""
+
+
+@dataclass(frozen=True)
+class ModuleRequest:
+    """Request for a report by a rubric of these modules."""
+
+    rubric: str
+    dataset: Store
+    evaluation: Store
+    modules: Mapping[str, Store]
+    names: Mapping[str, str]
+    dataset_view: Sequence[SchemaAdapter]
+    evaluation_view: Sequence[SchemaAdapter]
+
+
+async def make_module_report(request: ModuleRequest, folder: Path, write: Write) -> Report:
+    """Return the report, whose files lie in `folder`; `write` gets each line that the rubric prints.
+
+    Raises AnalysisFailed, and ObjectMissing for data that are not there.
+    """
+    workspace = Workspace(folder, OUTPUT)
+    workspace.prepare()
+    for id, module in request.modules.items():
+        await fetch_module(module, workspace.folder(id))
+    await _copy(request.dataset, workspace.storage / DATASET)
+    await request.evaluation.head(layout.MANIFEST)
+    await _copy(request.evaluation, workspace.storage / EVALUATION)
+    workspace.config.write_bytes(
+        orjson.dumps(
+            {
+                "rubric": request.rubric,
+                "names": request.names,
+                "datasetView": [step.dump() for step in request.dataset_view],
+                "evaluationView": [step.dump() for step in request.evaluation_view],
+            }
+        )
+    )
+    headline = await run_program(CHILD, workspace, request.modules, write)
+    return await asyncio.to_thread(_checked, workspace.output, headline)
+
+
+async def _copy(store: Store, folder: Path) -> None:
+    async for key in _keys(store):
+        (folder / key).parent.mkdir(parents=True, exist_ok=True)
+        await store.download(key, folder / key)
+
+
+async def _keys(store: Store) -> AsyncIterator[str]:
+    async for info in store.list():
+        if not info.key.startswith(_WORKING):
+            yield info.key
+
+
+def _checked(output: Path, headline: str) -> Report:
+    """Return the report that lies in the output. Raises AnalysisFailed for files that are none."""
+    files = files_of(output)
+    if missing := [name for name in (PAGE, NUMBERS, SCORES) if name not in files]:
+        raise output_invalid(f"the rubric's process has left no {', '.join(missing)}")
+    page, numbers = files.pop(PAGE).read_bytes(), files.pop(NUMBERS).read_bytes()
+    scores = files.pop(SCORES)
+    try:
+        # Before anything is published: the attestation is made of them.
+        report_statement(page, numbers)
+        rows = pq.read_metadata(scores).num_rows
+    except (ValueError, LookupError, TypeError, AttributeError, pa.ArrowException) as error:
+        raise output_invalid(f"the rubric's process has left no report: {error}") from error
+    return Report(page=page, numbers=numbers, scores=scores, headline=headline, rows=rows, beside=files)
