@@ -30,7 +30,7 @@ CHILD = "steelyard.analysis.report_child"
 DATASET, EVALUATION, OUTPUT = ".dataset", ".evaluation", ".output"
 """Folders of the workspace: no id of a module begins with a dot."""
 _WORKING = (layout.PARTS, layout.EPOCHS, layout.CHECKPOINTS, layout.PROGRESS, OWN_LOGS)
-"""What an evaluation's attempts keep for themselves, which nobody reads afterwards."""
+"""Records that an evaluation's attempts keep for themselves, and that nobody reads afterwards."""
 
 
 @dataclass(frozen=True)

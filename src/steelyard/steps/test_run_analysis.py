@@ -256,25 +256,11 @@ async def test_a_superseded_attempt_publishes_nothing(tmp_path: Path) -> None:
     assert (failure.code, failure.permanent) == ("Fenced", False)
 
 
-async def test_a_notebook_makes_the_page_of_a_safety_case(tmp_path: Path) -> None:
-    notebook = make_notebook(
-        "from steelyard.analysis import AnalysisContext, conclusion\ncontext = AnalysisContext()",
-        "print('visible', context.dataset('texts').count_rows())",
-        "context.score('accuracy', 0.5, 'Half of <them>.')",
-        "conclusion('It is fine.')",
-    )
-    run = Run(tmp_path, notebook, "pages/case.ipynb")
-    await run(method=make_method("JupyterNotebook", "pages/case.ipynb"))
-    assert run.published() == [".dyff/scores.json", ".steelyard/manifest.json", "index.html"]
-    page = (run.output / "index.html").read_text()
-    for text in ("visible 3", "0.50", "Half of &lt;them&gt;.", "It is fine."):
-        assert text in page
-    assert "AnalysisContext" not in page  # the code is hidden
-    assert "<script" not in page  # nothing is asked of the network
-    assert "visible 3" in run.lines()
-    failing = Run(tmp_path / "failing", make_notebook("raise ValueError('in a cell')"), "case.ipynb")
-    failure = await failing.fails(method=make_method("JupyterNotebook", "case.ipynb"))
+async def test_a_cell_that_fails_is_the_reason(tmp_path: Path) -> None:
+    run = Run(tmp_path, make_notebook("print('before')", "raise ValueError('in a cell')"), "pages/case.ipynb")
+    failure = await run.fails(method=make_method("JupyterNotebook", "pages/case.ipynb"))
     assert (failure.code, failure.message) == ("MethodFailed", "ValueError: in a cell")
+    assert "before" in run.lines()
 
 
 async def test_a_notebook_that_is_not_in_its_module_is_missing(tmp_path: Path) -> None:
