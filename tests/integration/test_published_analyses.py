@@ -15,7 +15,7 @@ from tests.integration.small import write_rows
 from tests.integration.test_published_client import ACCOUNT, forgiving, until
 
 __all__ = ["forgiving"]
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 ROWS = 9
 CODE = """
 import pyarrow as pa
@@ -143,7 +143,7 @@ def test_the_published_client_measures_judges_and_publishes(machine: Machine, tm
     share = api.measurements.create(analysis(of(methods["share"], service.id, {"rights": right.id})))
     judging = of(methods["enough"], service.id, {"shares": share.id}, judged=True)
     case = api.safetycases.create(analysis(judging))
-    until(lambda: api.safetycases.get(case.id), {"Complete"}, 300)
+    until(lambda: api.safetycases.get(case.id), {"Complete"}, 600)
 
     api.measurements.download(right.id, tmp_path / "right")
     table = pq.read_table(tmp_path / "right")
@@ -193,7 +193,7 @@ def test_the_published_client_measures_judges_and_publishes(machine: Machine, tm
         requests.PipelineRunRequest(pipeline=pipeline.id, account=ACCOUNT, arguments={"service": service.id}),
     )
     for name in ("enough", "again"):
-        until(lambda name=name: api.safetycases.get(run.workflows[name].id), {"Complete"}, 300)  # type: ignore[misc]
+        until(lambda name=name: api.safetycases.get(run.workflows[name].id), {"Complete"}, 600)  # type: ignore[misc]
         check_case(api, run.workflows[name].id, methods["enough"], tmp_path / name)
     status = api.pipelines.get_run_status(run.id)
     assert {name: node.status for name, node in status.nodes.items()} == dict.fromkeys(nodes, "Complete")

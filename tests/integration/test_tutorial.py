@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.conftest import Machine
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 BLOCKS = re.findall(r"^```(python|console)\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# (\S+\.py)\n")
@@ -51,7 +51,7 @@ def test_the_tutorial_does_what_it_says(machine: Machine, tmp_path: Path) -> Non
         env=environment,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1200,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
