@@ -57,7 +57,7 @@ def read_outcome(path: Path) -> Outcome | None:
         if path.is_symlink() or path.stat().st_size > _BYTES:
             return None
         content = orjson.loads(path.read_bytes())
-        return Outcome(str(content["code"]), str(content["message"]), bool(content["permanent"]))
+        return Outcome(str(content["code"]), str(content["message"])[:_MESSAGE], bool(content["permanent"]))
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
