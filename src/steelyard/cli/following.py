@@ -14,6 +14,7 @@ LATE_SECONDS = 60
 MOST_LINES = 100_000
 """Lines of one answer, the most that the API gives."""
 _FIRST_LINES = 10_000
+_TO_MILLISECONDS = len("2030-01-01T00:00:00.000")
 _Key = tuple[str, str, str]
 
 
@@ -55,4 +56,5 @@ def follow(
 
 
 def _key(line: WorkflowLogEntry) -> _Key:
-    return line.timestamp, line.labels.get("pod_uid", ""), line.message
+    # Kubernetes gives nanoseconds, and the log that is kept after the Pod milliseconds of the same line.
+    return line.timestamp.rstrip("Z")[:_TO_MILLISECONDS], line.labels.get("pod_uid", ""), line.message

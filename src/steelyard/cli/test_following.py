@@ -71,6 +71,13 @@ def test_each_line_is_shown_once_until_the_workflow_ends() -> None:
     assert shown(workflow) == ["a", "b", "c", "d"]
 
 
+def test_a_line_of_a_pod_is_not_shown_again_when_the_log_is_kept_with_milliseconds() -> None:
+    precise, kept = line(99, "a"), line(99, "a")
+    precise.timestamp = precise.timestamp.replace("Z", ".403252329Z")
+    kept.timestamp = kept.timestamp.replace("Z", ".403000Z")
+    assert shown(Workflow([[precise], [kept, line(100, "b")]])) == ["a", "b"]
+
+
 def test_equal_texts_of_other_times_and_pods_are_lines_of_their_own() -> None:
     workflow = Workflow([[line(99, "a")], [line(99, "a", "p2"), line(100, "a")]])
     assert shown(workflow) == ["a", "a", "a"]
