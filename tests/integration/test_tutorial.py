@@ -64,6 +64,8 @@ def test_the_tutorial_does_what_it_says(machine: Machine, tmp_path: Path) -> Non
         "Traceback (most recent call last)",
     ):
         assert said in done.stdout
+    # The owner's table, and the visitor's.
+    assert done.stdout.count("accuracy  0.96   Accuracy") == 2
     page = (tmp_path / "flowers" / "page" / "index.html").read_text()
     assert "Are the flowers told apart?" in page
     assert "144 of 150 answers are right." in page

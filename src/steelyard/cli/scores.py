@@ -10,6 +10,7 @@ from steelyard.cli.option_groups import with_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.client import Client
     from steelyard.schema.score import Score
 
 
@@ -33,20 +34,31 @@ def scores(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Show the scores of safety cases, the newest first."""
+    """Show the scores of safety cases: of those that are named in their order, else the newest first."""
     from steelyard.cli.entities import filters_of
     from steelyard.cli.output import check_form, now, rendered
 
     check_form(output)
     with platform.connect() as client:
         filters = filters_of([], where or [])
-        if ids:
-            filters["analysis"] = [one_id(client, "safetycases", text) for text in ids]
-        matching = list(client.safetycases.query_scores(**filters, limit=limit))
+        named = [one_id(client, "safetycases", text) for text in ids or []]
+        if named and not filters:
+            matching = _scores_of(client, named)[:limit]
+        else:
+            narrowed = {**filters, "analysis": named} if named else filters
+            matching = list(client.safetycases.query_scores(**narrowed, limit=limit))
     if output == "table":
         typer.echo(_table(matching))
         return
     typer.echo(rendered([score.dump() for score in matching], output, "scores", single=False, now=now()))
+
+
+def _scores_of(client: "Client", ids: "Sequence[str]") -> "list[Score]":
+    """Return the scores of the safety cases, one after the other.
+
+    No query is used: it leaves out what is public and belongs to other accounts.
+    """
+    return [score for id in ids for score in client.safetycases.scores(id)]
 
 
 def _table(scores: "Sequence[Score]") -> str:

@@ -1,6 +1,9 @@
 """Tests of the table of scores."""
 
-from steelyard.cli.scores import _table
+from types import SimpleNamespace
+from typing import Any
+
+from steelyard.cli.scores import _scores_of, _table
 from steelyard.schema.score import Score
 
 SCORE = {
@@ -24,3 +27,9 @@ def test_a_score_is_a_line() -> None:
 
 def test_no_scores_are_a_sentence() -> None:
     assert _table([]) == "no safety case that matches has scores"
+
+
+def test_scores_of_named_safety_cases_are_asked_of_each_since_queries_leave_out_what_is_public() -> None:
+    there = {"a" * 32: [Score.parse(SCORE)], "b" * 32: [], "c" * 32: [Score.parse(SCORE | {"id": "4" * 32})]}
+    client: Any = SimpleNamespace(safetycases=SimpleNamespace(scores=there.__getitem__))
+    assert [score.id for score in _scores_of(client, list(there))] == ["3" * 32, "4" * 32]
