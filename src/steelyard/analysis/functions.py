@@ -12,11 +12,18 @@ from steelyard.analysis.tables import PART, declared_schema, write_rows
 from steelyard.schema.method import ForeignMethod
 
 
+class Arguments(dict[str, str]):
+    """Arguments by keyword, whose KeyError tells what was given: it becomes the message of the analysis."""
+
+    def __missing__(self, keyword: str) -> str:
+        raise KeyError(f"there is no argument {keyword!r}; given: {', '.join(self) or 'none'}")
+
+
 def run_function(context: AnalysisContext, method: ForeignMethod, name: str) -> None:
     """Run the function, and write the rows that it returns."""
     function: Callable[..., object] = find(name, "function")
     inputs = {keyword: context.dataset(keyword) for keyword in context.inputs}
-    rows = function(dict(context.arguments), **inputs)
+    rows = function(Arguments(context.arguments), **inputs)
     if method.output.measurement is not None and rows is not None:
         schema = declared_schema(method.output.measurement.schema_.arrowSchema)
         print(f"wrote {write_rows(rows, schema, context.output / PART)} rows", flush=True)

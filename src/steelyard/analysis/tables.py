@@ -63,8 +63,8 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
         more = [name for name in there if name not in wanted]
         what = "; ".join(
             [
-                *([f"{', '.join(missing)} is missing"] if missing else []),
-                *([f"{', '.join(more)} is not declared"] if more else []),
+                *([f"missing: {', '.join(missing)}"] if missing else []),
+                *([f"not declared: {', '.join(more)}"] if more else []),
             ]
         )
         raise output_invalid(

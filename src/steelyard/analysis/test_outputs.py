@@ -13,6 +13,7 @@ from steelyard.analysis import outputs
 from steelyard.analysis.errors import AnalysisFailed
 from steelyard.analysis.example import ID, ROWS, make_analysis, make_method
 from steelyard.analysis.outputs import checked_outputs
+from steelyard.analysis.tables import fitted
 from steelyard.analysis.workspace import Workspace
 from steelyard.schema.analysis import AnalysisFields
 
@@ -117,3 +118,10 @@ def test_a_safety_case_needs_its_page(workspace: Workspace, monkeypatch: pytest.
     monkeypatch.setattr(outputs, "MOST_PAGE_BYTES", 3)
     with pytest.raises(AnalysisFailed, match=r"index\.html has 4 bytes; at most 3"):
         checked_outputs(workspace, SAFETY_CASE)
+
+
+def test_columns_of_a_measurement_that_are_missing_and_too_many_are_named() -> None:
+    with pytest.raises(
+        AnalysisFailed, match=r"declares _index_, length: missing: length; not declared: more$"
+    ):
+        fitted(pa.table({"_index_": [0], "more": [1]}), ROWS)

@@ -48,6 +48,15 @@ def test_a_description_tells_everything_once() -> None:
     assert text.count("mine") == 1
 
 
+def test_a_description_of_a_method_that_failed_names_the_command_that_prints_its_traceback() -> None:
+    failed = {"id": "b" * 32, "status": "Failed", "reason": "MethodFailed", "message": "KeyError: 'kind'"}
+    text = described(failed, "safetycases", NOW)
+    assert (
+        f"Why:      MethodFailed: KeyError: 'kind'\nMore:     steelyard logs safetycases {'b' * 32}" in text
+    )
+    assert "More:" not in described(failed | {"reason": "OutputInvalid"}, "safetycases", NOW)
+
+
 def test_a_description_shows_an_encoded_schema_in_part_and_a_message_whole() -> None:
     text = described(MODEL | {"schema": {"arrowSchema": ["A" * 500]}, "note": "a word " * 50}, "models", NOW)
     assert f"- {'A' * 60}... (500 characters)" in text

@@ -128,6 +128,12 @@ class Length:
             "ValueError: the name ?",
         ),
         (
+            "def lengths(arguments, texts): return arguments['pace']",
+            "lengths.lengths",
+            "MethodFailed",
+            "there is no argument 'pace'; given: ",
+        ),
+        (
             "def lengths(arguments, texts): raise MemoryError",
             "lengths.lengths",
             "MethodFailed",
@@ -152,7 +158,7 @@ class Length:
             "def lengths(arguments, texts): return texts.to_table()",
             "lengths.lengths",
             "OutputInvalid",
-            "length is",
+            "missing: length",
         ),
     ],
 )
