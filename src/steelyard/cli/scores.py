@@ -34,7 +34,10 @@ def scores(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Show the scores of safety cases: of those that are named in their order, else the newest first."""
+    """Show the scores of safety cases.
+
+    Those that are named come in their order; without names, all cases, the newest first.
+    """
     from steelyard.cli.entities import filters_of
     from steelyard.cli.output import check_form, now, rendered
 
