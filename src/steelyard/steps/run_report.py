@@ -9,9 +9,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from steelyard.analysis.errors import METHOD_FAILED, METHOD_MISSING, METHOD_TRIES, AnalysisFailed
-from steelyard.analysis.process import adopt_orphans, hide_environment
-from steelyard.analysis.report_files import ModuleRequest, make_module_report
 from steelyard.report.errors import ReportFailed
 from steelyard.report.publish import publish
 from steelyard.report.report import Report, Request, make_report
@@ -59,6 +56,10 @@ async def _made(request: Request, folder: Path, count: Callable[[int, int], None
 
 async def _made_by_module(spec: ReportResourceSpec, config: StepConfig, folder: Path, log: Log) -> Report:
     """Return the report by a rubric of the modules, which is code of users: it runs in a process of its own."""
+    # Half a second of imports, which only few reports need.
+    from steelyard.analysis.errors import METHOD_FAILED, METHOD_MISSING, METHOD_TRIES, AnalysisFailed
+    from steelyard.analysis.report_files import ModuleRequest, make_module_report
+
     request = ModuleRequest(
         rubric=spec.rubric,
         dataset=input_store(spec.storage.inputs, "dataset"),
@@ -104,7 +105,15 @@ def _pipeline(view: DataView | None) -> list[SchemaAdapter] | None:
     return list(view.adapterPipeline) if view is not None and view.adapterPipeline else None
 
 
+async def _in_own_process(config: StepConfig, log: Log) -> None:
+    """Run the step, so that the rubric of a module reads nothing of this process and leaves no process behind."""
+    if config.spec.get("modules"):
+        from steelyard.analysis.process import adopt_orphans, hide_environment
+
+        hide_environment()
+        adopt_orphans()
+    await main(config, log)
+
+
 if __name__ == "__main__":
-    hide_environment()
-    adopt_orphans()
-    run_step(main, "run_report")
+    run_step(_in_own_process, "run_report")

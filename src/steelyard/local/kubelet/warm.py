@@ -31,8 +31,6 @@ STEPS = frozenset(
 )
 """Steps that end by themselves and load no model: servers run what users trained, and begin seldom."""
 MODULES = (
-    "steelyard.analysis.process",
-    "steelyard.analysis.report_files",
     "steelyard.evaluation.engine",
     "steelyard.evaluation.verify",
     "steelyard.report.audit.make",
