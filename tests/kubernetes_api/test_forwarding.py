@@ -37,16 +37,25 @@ async def running(embedded: Server, api: Api, core: str) -> str:
 async def echo() -> AsyncIterator[int]:
     """The port of a program that says everything twice, and `bye` at the end."""
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while block := await reader.read(1 << 16):
-            writer.write(block * 2)
-            await writer.drain()
-        writer.write(b"bye")
-        writer.close()
+    answering: set[asyncio.Task[None]] = set()
 
-    server = await asyncio.start_server(answer, ADDRESS, 0)
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            while block := await reader.read(1 << 16):
+                writer.write(block * 2)
+                await writer.drain()
+            writer.write(b"bye")
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answering.add(asyncio.create_task(answer(reader, writer)))
+
+    server = await asyncio.start_server(accept, ADDRESS, 0)
     yield server.sockets[0].getsockname()[1]
     server.close()
+    # A connection that is still open would be found unclosed within some later test.
+    for task in answering:
+        task.cancel()
+    await asyncio.gather(*answering, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager
