@@ -19,6 +19,10 @@ from steelyard.local.serving.watcher import STOP
 POLL_SECONDS = 0.25
 ANSWER_SECONDS = 5.0
 LOOK_SECONDS = 0.02
+LISTENING_SECONDS = 5.0
+"""Time between two looks whether a server that is ready still listens."""
+REFUSALS = 3
+"""Refused connections in a row, after which a server that runs is ended: it will not listen again."""
 STARTS = 3
 """Starts in a row without a ready server, after which no other one is tried."""
 PAUSE_SECONDS = 1.0
@@ -65,8 +69,7 @@ class Server:
         """Start the server again whenever it ends, until `stop`. Raises ServerFailed when it starts no more."""
         failures = 0
         while not self._stopping.is_set():
-            assert self._watcher is not None
-            code = await self._watcher.wait()
+            code = await self._until_ended()
             if code < 0:
                 await asyncio.to_thread(end_marked, self._mark)
             if self._stopping.is_set():
@@ -83,15 +86,40 @@ class Server:
                     raise
                 await asyncio.sleep(PAUSE_SECONDS)
 
+    async def _until_ended(self) -> int:
+        """Return the watcher's exit status once the server has ended, or was ended because it listens no more.
+
+        A vLLM that is told to end closes its port first, and then waits for answers, also for those that its engine,
+        which has ended already, will never give.
+        """
+        assert self._watcher is not None
+        ended, refused = asyncio.ensure_future(self._watcher.wait()), 0
+        try:
+            while not ended.done():
+                await asyncio.wait([ended], timeout=LISTENING_SECONDS)
+                refused = (
+                    refused + 1 if await refuses(self.plan.serving.host, int(self.plan.serving.port)) else 0
+                )
+                if refused == REFUSALS and not ended.done():
+                    self._warn("the server has closed its port, but does not end: it is ended")
+                    self._end()
+            return ended.result()
+        finally:
+            ended.cancel()
+
     async def stop(self) -> None:
         """End the server and every process that it began."""
         self._stopping.set()
-        if self._line is not None:
-            with contextlib.suppress(OSError):
-                self._line.send(STOP)
+        self._end()
         if self._watcher is not None and await self._watcher.wait() < 0:
             await asyncio.to_thread(end_marked, self._mark)
         self._close_line()
+
+    def _end(self) -> None:
+        """Tell the watcher to end the server."""
+        if self._line is not None:
+            with contextlib.suppress(OSError):
+                self._line.send(STOP)
 
     async def _start_once(self) -> None:
         plan, began = self.plan, time.monotonic()
@@ -177,6 +205,19 @@ async def answers(host: str, port: int, path: str) -> bool:
     finally:
         if writer is not None:
             writer.close()
+
+
+async def refuses(host: str, port: int) -> bool:
+    """Tell whether nothing listens at a port; a server that is only slow to take a connection is there."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            _, writer = await asyncio.open_connection(host, port)
+    except ConnectionRefusedError:
+        return True
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return False
 
 
 def end_marked(mark: str) -> None:
